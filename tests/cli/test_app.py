@@ -1,4 +1,4 @@
-"""The command line as people meet it."""
+"""Commands for owners and analysts, from the command line."""
 
 import json
 import os
@@ -39,7 +39,7 @@ ASKED: tuple[tuple[str, ...], ...] = ((), (), ("--fresh",))
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with data and a declaration, in which commands run."""
+    """Return a folder with data and a declaration, in which commands run."""
     rows = [f"{pid},{'A' if pid % 2 else '=B'},{pid % 90}" for pid in range(400)]
     (tmp_path / "visits.csv").write_text("\n".join(["pid,ward,age", *rows]), encoding="utf-8")
     (tmp_path / "confide.toml").write_text(DECLARED, encoding="utf-8")
@@ -48,12 +48,12 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> Result:
-    """Run a command; anything but an exit is a failure of the test."""
+    """Run a command and let any exception but an exit fail the test."""
     return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"}, catch_exceptions=False)
 
 
 def test_a_question_is_answered_with_intervals_and_paid(here: Path) -> None:
-    """`confide sql` prints each group with its interval, and what it cost to the other stream."""
+    """`confide sql` prints each group with its interval, and its cost to standard error."""
     shown = run("sql", COUNT, "--epsilon", "0.5")
 
     assert 0 == shown.exit_code
@@ -63,7 +63,7 @@ def test_a_question_is_answered_with_intervals_and_paid(here: Path) -> None:
 
 
 def test_json_is_for_programs(here: Path) -> None:
-    """The standard output is one JSON value with values, intervals, cost and receipt."""
+    """Standard output is one JSON value with values, intervals, cost, and receipt."""
     found = json.loads(run("sql", COUNT, "--share", "5%", "--format", "json").stdout)
 
     assert ["ward", "n"] == found["columns"]
@@ -75,7 +75,7 @@ def test_json_is_for_programs(here: Path) -> None:
 
 
 def test_csv_cannot_carry_a_formula(here: Path) -> None:
-    """A key that a spreadsheet would run gets an apostrophe; the header does too."""
+    """A key that a spreadsheet would run as a formula gets an apostrophe, as does the header."""
     text = COUNT.replace("AS n", 'AS "@n"')
     lines = run("sql", text, "--epsilon", "1", "--format", "csv").stdout.splitlines()
 
@@ -84,7 +84,7 @@ def test_csv_cannot_carry_a_formula(here: Path) -> None:
 
 
 def test_accuracy_first(here: Path) -> None:
-    """With --error the interval is as narrow as was asked, and the cost follows."""
+    """With --error, the interval is as narrow as requested, and the cost follows."""
     shown = run("sql", COUNT, "--error", "20", "--format", "json")
     ends = json.loads(shown.stdout)["intervals"][0]
 
@@ -93,7 +93,7 @@ def test_accuracy_first(here: Path) -> None:
 
 
 def test_a_preview_reads_and_spends_nothing(here: Path) -> None:
-    """`confide preview` tells cost and half-widths, the same at every run."""
+    """`confide preview` prints the same cost and half-widths in every run."""
     first, second = (run("preview", COUNT, "--epsilon", "0.5") for _ in range(2))
 
     assert 0 == first.exit_code
@@ -102,7 +102,7 @@ def test_a_preview_reads_and_spends_nothing(here: Path) -> None:
 
 
 def test_a_preview_tells_at_the_confidence_given(here: Path) -> None:
-    """`--confidence` is the level of half-widths, and is named above them."""
+    """`--confidence` sets the level of half-widths, which is named above them."""
     usual, low = (
         run("preview", COUNT, "--epsilon", "0.5", "--confidence", p) for p in ("0.95", "0.5")
     )
@@ -113,7 +113,7 @@ def test_a_preview_tells_at_the_confidence_given(here: Path) -> None:
 
 
 def test_a_preview_needs_no_price(here: Path) -> None:
-    """Without a price, `confide preview` supposes one and says so."""
+    """Without a price, `confide preview` assumes one and prints it."""
     shown = run("preview", COUNT)
 
     assert 0 == shown.exit_code
@@ -122,7 +122,7 @@ def test_a_preview_needs_no_price(here: Path) -> None:
 
 
 def test_a_preview_of_a_choice_tells_its_regret(here: Path) -> None:
-    """Where keys are chosen there is no half-width, but how far off the choice may be."""
+    """For chosen keys, a preview shows the regret of the choice instead of a half-width."""
     shown = run("preview", "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
 
     assert re.search(r"a chosen key is within [\d,.]+ of the best, at 95 %", shown.stdout)
@@ -130,7 +130,7 @@ def test_a_preview_of_a_choice_tells_its_regret(here: Path) -> None:
 
 
 def test_what_was_asked_before_is_told_to_be_free(here: Path) -> None:
-    """`preview` and `explain` say that an answer is there, and in the shell's words how to pay."""
+    """`preview` and `explain` report a stored answer, and the option that pays for a new one."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     for command in ("preview", "explain"):
         assert "asked before" not in run(command, COUNT).stdout
@@ -146,7 +146,7 @@ def test_what_was_asked_before_is_told_to_be_free(here: Path) -> None:
 
 
 def test_a_question_is_explained_in_sentences(here: Path) -> None:
-    """`confide explain` prints sentences, reads no row and spends nothing."""
+    """`confide explain` prints sentences without reading rows or spending budget."""
     shown = run("explain", COUNT, "--epsilon", "0.5")
 
     assert 0 == shown.exit_code
@@ -154,7 +154,7 @@ def test_a_question_is_explained_in_sentences(here: Path) -> None:
 
 
 def test_an_explanation_needs_no_price(here: Path) -> None:
-    """Without a price, `confide explain` supposes one and says so; two prices are refused."""
+    """Without a price, `confide explain` assumes one and prints it; two prices are refused."""
     shown = run("explain", COUNT)
 
     assert 0 == shown.exit_code
@@ -196,7 +196,7 @@ def test_an_explanation_needs_no_price(here: Path) -> None:
 def test_refusals_and_wrong_use_have_their_codes(
     here: Path, code: int, said: str, arguments: list[str]
 ) -> None:
-    """A refusal exits with 1, wrong use with 2; the reason is on the error stream, data nowhere."""
+    """A refusal exits with 1, wrong use with 2; both print only the reason, to standard error."""
     shown = run(*arguments)
 
     assert code == shown.exit_code
@@ -210,7 +210,7 @@ def test_refusals_and_wrong_use_have_their_codes(
 def test_what_is_no_number_is_refused_where_the_answer_is_free(
     here: Path, wrong: tuple[str, ...]
 ) -> None:
-    """A price that cannot be right is told, although a stored answer would need none."""
+    """An invalid price is refused even if a stored answer would be free."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     assert 0 == run("sql", COUNT, "--share", "1%").exit_code
 
@@ -218,7 +218,7 @@ def test_what_is_no_number_is_refused_where_the_answer_is_free(
 
 
 def test_a_new_answer_is_paid_for(here: Path) -> None:
-    """A question asked before is free and says how to pay for another answer; `--fresh` does."""
+    """A repeated query is free and names `--fresh`, which pays for a new answer."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     first, again, fresh = (run("sql", COUNT, "--share", "1%", *more) for more in ASKED)
 
@@ -230,7 +230,7 @@ def test_a_new_answer_is_paid_for(here: Path) -> None:
 
 
 def test_a_file_of_another_country_becomes_a_declaration(here: Path) -> None:
-    """From semicolons and decimal commas to a draft: `init` says `convert`, whose copy it takes."""
+    """`init` refuses a file with semicolons and decimal commas, but accepts its converted copy."""
     rows = "\n".join(f"{pid};{pid % 7},5" for pid in range(20))
     (here / "kunden.csv").write_text(f"Kunde;Größe\n{rows}\n", encoding="cp1252")
     refused = run("init", "kunden.csv", "--config", "new.toml")
@@ -243,7 +243,7 @@ def test_a_file_of_another_country_becomes_a_declaration(here: Path) -> None:
 
 
 def test_a_draft_tells_of_cells_that_need_a_copy(here: Path) -> None:
-    """A column of decimal commas between commas is drafted as text, with the way to its numbers."""
+    """A column of decimal commas is drafted as text, with a hint to convert the file."""
     (here / "paid.csv").write_text('pid,paid\n1,"1,5"\n2,"2,5"\n', encoding="utf-8")
     drafted = run("init", "paid.csv", "--config", "new.toml")
 
@@ -251,7 +251,7 @@ def test_a_draft_tells_of_cells_that_need_a_copy(here: Path) -> None:
 
 
 def test_a_refused_piece_is_underlined(here: Path) -> None:
-    """However narrow the terminal, the carets stand under the refused words."""
+    """On a terminal of any width, the carets are below the refused words."""
     text = f"SELECT COUNT(*) AS {'long_' * 8}name, 1 + 1 + MAX(age) FROM visits"
     shown = CliRunner().invoke(app, ["sql", text, "--epsilon", "1"], env={"COLUMNS": "40"})
     line, carets = shown.stderr.splitlines()[-2:]
@@ -260,7 +260,7 @@ def test_a_refused_piece_is_underlined(here: Path) -> None:
 
 
 def test_terminal_codes_in_a_question_are_not_obeyed(here: Path) -> None:
-    """An escape character in a message is shown as text."""
+    """An escape character in a message is printed in escaped form."""
     shown = run("sql", 'SELECT COUNT(*) FROM "a\x1b[2Jb"', "--epsilon", "1")
 
     assert 1 == shown.exit_code
@@ -268,7 +268,7 @@ def test_terminal_codes_in_a_question_are_not_obeyed(here: Path) -> None:
 
 
 def test_init_check_and_ask(here: Path) -> None:
-    """From a file to an answer: draft, finish the open lines, check, ask."""
+    """A draft leads to an answer: complete the open lines, check, and run a query."""
     assert 0 == run("init", "visits.csv", "--config", "new.toml").exit_code
     assert 2 == run("check", "--config", "new.toml").exit_code
     draft = (here / "new.toml").read_text(encoding="utf-8")
@@ -301,7 +301,7 @@ ODD = {
 
 @pytest.mark.parametrize("case", ODD)
 def test_init_says_how_to_mend_an_odd_file(here: Path, case: str) -> None:
-    """A file that cannot be drafted from is refused in plain words, with what to do."""
+    """A file that cannot be drafted from is refused with a plain message and what to do."""
     body, said = ODD[case]
     (here / "odd.csv").write_bytes(body)
     shown = run("init", "odd.csv", "--config", "new.toml")
@@ -324,7 +324,7 @@ def test_the_survey_can_be_had_as_a_file(here: Path, name: str) -> None:
 
 
 def test_a_draft_from_a_file_with_odd_names_says_how_to_mend_them(here: Path) -> None:
-    """Columns that cannot be declared are named in the draft, and a copy with others is offered."""
+    """The draft names columns that cannot be declared, and `init` suggests a converted copy."""
     (here / "odd.csv").write_text("Patient ID,cost\n1,2\n", encoding="utf-8")
     shown = run("init", "odd.csv", "--config", "new.toml")
 
@@ -345,7 +345,7 @@ def test_check_fails_when_data_and_declaration_do_not_fit(here: Path) -> None:
 
 @pytest.mark.parametrize("command", [["budget"], ["ledger"], ["ledger", "--verify"]])
 def test_a_missing_ledger_is_no_secret(here: Path, command: list[str]) -> None:
-    """Whoever looks at a budget without a ledger is told that it is forgotten with the command."""
+    """Commands about the budget warn that a ledger in memory ends with the command."""
     shown = run(*command)
 
     assert 0 == shown.exit_code
@@ -353,7 +353,7 @@ def test_a_missing_ledger_is_no_secret(here: Path, command: list[str]) -> None:
 
 
 def test_plots_are_written(here: Path) -> None:
-    """--plot draws the answer as SVG, and as PNG where the converter is installed."""
+    """--plot draws the answer as SVG, and as PNG if the converter is installed."""
     assert 0 == run("sql", COUNT, "--epsilon", "1", "--plot", "a.svg").exit_code
     assert 0 == run("sql", COUNT, "--epsilon", "1", "--plot", "a.png").exit_code
     assert (here / "a.svg").read_text(encoding="utf-8").startswith("<svg")
@@ -361,7 +361,7 @@ def test_plots_are_written(here: Path) -> None:
 
 
 def test_every_problem_of_a_file_reaches_the_owner(here: Path) -> None:
-    """A broken declaration is listed line by line on the error stream."""
+    """Every error of a declaration is listed by line on standard error."""
     broken = DECLARED.replace("epsilon = 2", "epsilon = 0").replace("high = 120", "hi = 120")
     (here / "confide.toml").write_text(broken, encoding="utf-8")
     shown = run("budget")
@@ -374,12 +374,12 @@ def test_every_problem_of_a_file_reaches_the_owner(here: Path) -> None:
     ("code", "error"), [(1, Refusal("no")), (2, BadDeclaration("no")), (3, Fault("no"))]
 )
 def test_each_family_has_its_exit_code(code: int, error: ConfideError) -> None:
-    """Refusals exit with 1, bad declarations with 2, faults of ours with 3."""
+    """Refusals exit with 1, bad declarations with 2, and faults with 3."""
     assert code == exit_code(error)
 
 
 def test_a_real_process_answers_and_refuses(here: Path) -> None:
-    """`python -m confide` gives an answer with exit code 0 and a refusal with 1, no traceback."""
+    """`python -m confide` exits with 0 for an answer and 1 for a refusal, without a traceback."""
     command = [sys.executable, "-m", "confide", "sql", "--epsilon", "1"]
     environment = {**os.environ, "COLUMNS": "200"}
     answered, refused = (
@@ -397,7 +397,7 @@ def test_a_real_process_answers_and_refuses(here: Path) -> None:
 
 
 def test_an_answer_without_groups_says_why(here: Path) -> None:
-    """Where no group is left, the answer has no rows and a sentence that tells how that can be."""
+    """If no group is left, the answer has no rows and an explanation."""
     empty = f"{COUNT} HAVING COUNT(*) > 1000000000"
     shown = run("sql", empty, "--epsilon", "0.5")
 
@@ -407,7 +407,7 @@ def test_an_answer_without_groups_says_why(here: Path) -> None:
 
 
 def test_a_draft_of_the_demo_takes_no_words_for_flags(here: Path) -> None:
-    """Of its own survey, `init` drafts a column of three words as text."""
+    """`init` drafts a column of three words in the demo's survey as text."""
     assert 0 == run("demo", "--data", "people.csv").exit_code
     assert 0 == run("init", "people.csv", "--config", "new.toml").exit_code
     draft = (here / "new.toml").read_text(encoding="utf-8")
@@ -427,7 +427,7 @@ def test_a_draft_of_the_demo_takes_no_words_for_flags(here: Path) -> None:
 def test_check_looks_whether_the_ledger_keeps_the_budget(
     here: Path, before: str, after: str, said: str
 ) -> None:
-    """Another budget than the ledger's is a problem; a look changes nothing, and makes no file."""
+    """A budget that differs from the ledger's is a problem; the check changes no file."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     assert 0 == run("check").exit_code
     assert not (here / "ledger.db").exists()
@@ -446,7 +446,7 @@ def test_check_looks_whether_the_ledger_keeps_the_budget(
 
 
 def test_a_ledger_of_another_accounting_says_so(here: Path) -> None:
-    """Where the numbers are the same, the message is about how they are counted."""
+    """If only the accounting differs, the message is about the accounting."""
     with_delta = DECLARED.replace("epsilon = 2", "epsilon = 2\ndelta = 1e-8")
     (here / "confide.toml").write_text(with_delta + LEDGER, encoding="utf-8")
     assert 0 == run("sql", COUNT, "--share", "1%").exit_code
@@ -462,7 +462,7 @@ def test_a_ledger_of_another_accounting_says_so(here: Path) -> None:
 
 
 def test_check_tells_of_a_damaged_ledger(here: Path) -> None:
-    """A file that is no ledger is a problem beside the others, in words, and nothing else."""
+    """A file that is not a ledger is listed as a problem, without other output."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     (here / "ledger.db").write_bytes(b"this is no database, and long enough to look at" * 100)
     command, environment = [sys.executable, "-m", "confide"], {**os.environ, "COLUMNS": "200"}
@@ -483,7 +483,7 @@ def test_check_tells_of_a_damaged_ledger(here: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
 def test_the_file_of_another_program_is_left_alone(here: Path, mode: str) -> None:
-    """A database of something else is refused, and neither it nor its folder is changed."""
+    """A database of another program is refused, and neither it nor its folder changes."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     with closing(sqlite3.connect(here / "ledger.db")) as other:
         other.execute(f"PRAGMA journal_mode = {mode}")
@@ -503,7 +503,7 @@ def test_the_file_of_another_program_is_left_alone(here: Path, mode: str) -> Non
 
 
 def test_check_reads_a_ledger_that_is_in_use(here: Path) -> None:
-    """Where the newest part of a ledger is in the log beside its file, that part counts."""
+    """`confide check` reads the newest part of a ledger from the log next to its file."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     ledger = open_ledger(here / "ledger.db", auto_filter(3, 0, "auto"), neighbours="add-remove")
     assert (here / "ledger.db-wal").stat().st_size
@@ -515,7 +515,7 @@ def test_check_reads_a_ledger_that_is_in_use(here: Path) -> None:
 
 
 def test_figures_about_rows_are_said_to_be_for_the_owner_alone(here: Path) -> None:
-    """What was found in a table is followed by a word of caution."""
+    """Results from real rows are followed by a warning."""
     narrow = DECLARED.replace("high = 120", "high = 20")
     (here / "confide.toml").write_text(narrow, encoding="utf-8")
 
@@ -523,7 +523,7 @@ def test_figures_about_rows_are_said_to_be_for_the_owner_alone(here: Path) -> No
 
 
 def test_check_notes_texts_whose_keys_can_never_be_named(here: Path) -> None:
-    """Without delta a text has no groups; that is a note, and gone with a delta."""
+    """Without delta, a text column gets a note that its keys cannot be released."""
     text = DECLARED.replace('ward = { type = "category", values = ["A", "=B"] }', WARD)
     (here / "confide.toml").write_text(text, encoding="utf-8")
     without = run("check")
@@ -536,7 +536,7 @@ def test_check_notes_texts_whose_keys_can_never_be_named(here: Path) -> None:
 
 
 def test_check_has_nothing_to_say_of_a_category_without_delta(here: Path) -> None:
-    """The keys of a category are declared, so that they are named without delta too."""
+    """A category without delta gets no note, since its keys are declared."""
     shown = run("check")
 
     assert (0, "0 problem(s), 0 note(s)") == (shown.exit_code, shown.stdout.strip())

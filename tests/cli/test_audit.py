@@ -1,4 +1,4 @@
-"""`confide audit` from the shell: a table, a page, and an exit code that tells."""
+"""`confide audit` from the command line: a table, a page, and an exit code."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,9 +31,9 @@ LITTLE = Effort(mechanisms=512, questions=32, methods=16, pairs=1)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A declaration without data, and an audit of little effort that accuses as seldom as a test.
+    """Return a folder with a declaration, and make the audit small and its false alarms rare.
 
-    The command's own confidence would convict what is right in one run of a thousand.
+    The command's own confidence would convict a correct mechanism in one run of a thousand.
     """
     (tmp_path / "confide.toml").write_text(CONFIG, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_an_audit_prints_a_table_and_writes_a_page(folder: Path) -> None:
-    """The declaration is tried without its data; nothing is disproved, and the code is 0."""
+    """The audit needs no data; nothing is disproved, and the exit code is 0."""
     done = CliRunner().invoke(app, ["audit", "--quick"])
     page = (folder / "audit-report.html").read_text(encoding="utf-8")
 
@@ -57,7 +57,7 @@ def test_an_audit_prints_a_table_and_writes_a_page(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_disproof_is_an_exit_code(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a mechanism that shows its input, the code is 1 and the page marks it."""
+    """With a mechanism that reveals its input, the exit code is 1 and the page marks it."""
     shown = sample_case(
         "no noise",
         "0 and 1",
@@ -76,14 +76,14 @@ def test_a_disproof_is_an_exit_code(folder: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_wrong_declaration_is_told_before_anything_is_tried(folder: Path) -> None:
-    """A file that declares nothing ends with code 2."""
+    """A file that declares nothing exits with 2."""
     (folder / "confide.toml").write_text("[budget]\n", encoding="utf-8")
 
     assert 2 == CliRunner().invoke(app, ["audit", "--quick"]).exit_code
 
 
 def test_the_page_escapes_what_it_shows() -> None:
-    """Names of columns and keys are text on the page, never markup."""
+    """Names of columns and keys are escaped on the page."""
     found = Finding("<b>x</b>", "<i>", "&", Verdict.ALIKE, note="<u>")
     page = Report((found,), 0.999, datetime.now(UTC)).to_html()
 

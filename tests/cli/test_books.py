@@ -1,4 +1,4 @@
-"""The commands about the ledger."""
+"""Commands for the ledger."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def run(*words: str) -> Result:
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a declaration that has a ledger."""
+    """Return a folder with a declaration that has a ledger."""
     (tmp_path / "confide.toml").write_text(DECLARATION, encoding="utf-8")
     rows = "".join(f"{place},{20 + place}\n" for place in range(50))
     (tmp_path / "visits.csv").write_text(f"pid,age\n{rows}", encoding="utf-8")
@@ -48,7 +48,7 @@ def ask(*words: str, share: str = "10%") -> Result:
 
 
 def test_commands_share_one_budget(here: Path) -> None:
-    """What one command spends is gone for the next, and the same question costs once."""
+    """Commands share one budget, and a repeated query is charged once."""
     first, second = (json.loads(ask().stdout) for _ in range(2))
 
     assert first["rows"] == second["rows"]
@@ -58,7 +58,7 @@ def test_commands_share_one_budget(here: Path) -> None:
 
 
 def test_a_key_makes_a_command_safe_to_repeat(here: Path) -> None:
-    """The same key gives the same answer, and another question with it is refused."""
+    """The same key returns the same answer, and another query with it is refused."""
     first, second = (json.loads(ask("--key", "k").stdout) for _ in range(2))
     other = run("sql", COUNT.replace("COUNT(*)", "SUM(age)"), "--share", "1%", "--key", "k")
 
@@ -77,7 +77,7 @@ def test_the_budget_runs_out_over_commands(here: Path) -> None:
 
 
 def test_the_ledger_is_shown_and_verified(here: Path) -> None:
-    """`confide ledger --verify` lists each charge and says that they add up."""
+    """`confide ledger --verify` lists each charge and reports that they add up."""
     ask()
     shown = run("ledger", "--verify")
 
@@ -87,7 +87,7 @@ def test_the_ledger_is_shown_and_verified(here: Path) -> None:
 
 
 def test_analysts_are_listed_with_what_they_have(here: Path) -> None:
-    """`confide budget` shows what each declared analyst may spend."""
+    """`confide budget` shows the limit of each declared analyst."""
     shown = run("budget").stdout
 
     assert "ana" in shown
@@ -95,7 +95,7 @@ def test_analysts_are_listed_with_what_they_have(here: Path) -> None:
 
 
 def test_an_export_adds_up_without_ledger_and_data(here: Path) -> None:
-    """Whoever has the export alone recomputes what was spent."""
+    """The spent budget can be recomputed from the export alone."""
     ask()
     exported = run("ledger", "--export", "charges.jsonl")
     for name in ("ledger.db", "visits.csv", "confide.toml"):
@@ -109,7 +109,7 @@ def test_an_export_adds_up_without_ledger_and_data(here: Path) -> None:
 
 
 def test_an_export_does_not_overwrite(here: Path) -> None:
-    """A file that is there stays as it is, and a missing one is told from a broken one."""
+    """An existing file is not overwritten, and a missing file differs from a broken one."""
     (here / "charges.jsonl").write_text("mine", encoding="utf-8")
 
     assert 2 == run("ledger", "--export", "charges.jsonl").exit_code
@@ -119,7 +119,7 @@ def test_an_export_does_not_overwrite(here: Path) -> None:
 
 
 def test_a_restored_ledger_is_refused(here: Path) -> None:
-    """An old copy of the ledger does not give the budget back."""
+    """An old copy of the ledger is refused instead of restoring the budget."""
     ask()
     old = (here / "ledger.db").read_bytes()
     run("sql", COUNT.replace("COUNT(*)", "SUM(age)"), "--share", "10%")
@@ -206,7 +206,7 @@ def test_a_restored_ledger_is_not_accepted(here: Path) -> None:
 
 
 def test_the_books_of_either_relation_are_shown(here: Path) -> None:
-    """What is spent under neighbours = "replace" can be looked at, verified and exported."""
+    """A ledger under neighbours = "replace" can be shown, verified, and exported."""
     declared = DECLARATION.replace("epsilon = 1\n", 'epsilon = 1\nneighbours = "replace"\n')
     (here / "confide.toml").write_text(declared, encoding="utf-8")
     assert 0 == ask().exit_code

@@ -1,4 +1,4 @@
-"""The demo: real people, telling questions, a page that stands alone."""
+"""The demo: real people, instructive queries, and a self-contained page."""
 
 import re
 from fractions import Fraction
@@ -21,18 +21,18 @@ from support.tree import run_python
 
 @pytest.fixture(scope="module")
 def outcomes() -> list[Outcome]:
-    """What comes of each question, once."""
+    """Return the outcome of each query."""
     curator = Curator([sample_table()], budget=Budget(2))
     return [ask(curator, asked) for asked in QUESTIONS]
 
 
 def test_the_sample_is_declared_as_it_is() -> None:
-    """Every declared column is in the sample, fits its bounds, and every person has one row."""
+    """Every declared column is in the sample and fits its bounds, and every person has one row."""
     assert [] == [found for found in inspect_table(sample_table()) if found.is_problem]
 
 
 def test_the_demo_tells_what_it_should(outcomes: list[Outcome]) -> None:
-    """Six questions or more are answered, one is free, two are refused, some budget is left."""
+    """At least six queries are answered, one is free, two are refused, and some budget is left."""
     answered = [one for one in outcomes if one.figures is not None and not one.is_reused]
 
     assert len(answered) >= 6
@@ -42,7 +42,7 @@ def test_the_demo_tells_what_it_should(outcomes: list[Outcome]) -> None:
 
 
 def test_the_demo_chooses_the_most_frequent_keys(outcomes: list[Outcome]) -> None:
-    """One question names three groups and no number, and says how near the best they are."""
+    """One query returns three groups and no number, with a bound on the regret."""
     [top] = [one for one in outcomes if "LIMIT 3" in one.asked.sql]
 
     assert top.figures is not None
@@ -53,7 +53,7 @@ def test_the_demo_chooses_the_most_frequent_keys(outcomes: list[Outcome]) -> Non
 
 
 def test_the_budget_falls_by_what_answers_cost(outcomes: list[Outcome]) -> None:
-    """What is left after each question is what was left before, less its cost, exactly."""
+    """The remaining budget after each query is the one before minus the cost, exactly."""
     left = [Fraction(1), *(one.left for one in outcomes)]
     costs = [one.cost for one in outcomes]
 
@@ -61,14 +61,14 @@ def test_the_budget_falls_by_what_answers_cost(outcomes: list[Outcome]) -> None:
 
 
 def test_the_free_repeat_has_the_same_values(outcomes: list[Outcome]) -> None:
-    """Asking again in other words gives the same figures."""
+    """The same query in other words returns the same result."""
     [again] = [one for one in outcomes if one.is_reused]
 
     assert outcomes[0].figures == again.figures
 
 
 class _Page(HTMLParser):
-    """Collects what a page would fetch or run."""
+    """Collects the elements of a page that would fetch or run something."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class _Page(HTMLParser):
 
 
 def test_the_page_needs_nothing_else(outcomes: list[Outcome]) -> None:
-    """The report fetches and runs nothing, names every question and draws well-formed charts."""
+    """The report fetches and runs nothing, names every query, and draws well-formed charts."""
     page = write_report(outcomes, 2)
     parser = _Page()
     parser.feed(page)
@@ -94,7 +94,7 @@ def test_the_page_needs_nothing_else(outcomes: list[Outcome]) -> None:
 
 
 def test_demo_prints_answers_and_writes_its_report(tmp_path: Path) -> None:
-    """`confide demo` ends well, shows every question and writes the page where it is told."""
+    """`confide demo` exits with 0, prints every query, and writes the requested page."""
     report = tmp_path / "page.html"
     arguments = ["demo", "--report", str(report)]
     shown = CliRunner().invoke(app, arguments, env={"COLUMNS": "160"}, catch_exceptions=False)
@@ -126,7 +126,7 @@ def test_help_does_not_load_the_engine() -> None:
 
 
 def test_the_page_cuts_nothing_off(outcomes: list[Outcome]) -> None:
-    """Long lines go on below, errors have their sign, and the cost keeps its distance."""
+    """Long lines wrap, errors show their sign, and the cost has a margin."""
     page = write_report(outcomes, 2)
 
     assert "white-space: pre-wrap" in page

@@ -1,4 +1,4 @@
-"""Commands that open doors: tokens, and questions to a server somewhere else."""
+"""Commands for tokens, the server, and queries to a remote server."""
 
 import re
 import socket
@@ -32,7 +32,7 @@ share = 0.25
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a declaration, in which commands run."""
+    """Return a folder with a declaration, in which commands run."""
     (tmp_path / "visits.csv").write_text("pid,ward\n1,A\n2,B\n", encoding="utf-8")
     (tmp_path / "confide.toml").write_text(DECLARED, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -40,7 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str, **environment: str) -> Result:
-    """Run a command; anything but an exit is a failure of the test."""
+    """Run a command and let any exception but an exit fail the test."""
     env = {"COLUMNS": "200", "CONFIDE_TOKEN": "", **environment}
     return CliRunner().invoke(app, list(arguments), env=env, catch_exceptions=False)
 
@@ -56,7 +56,7 @@ def run(*arguments: str, **environment: str) -> Result:
 def test_without_an_extra_a_door_says_what_to_install(
     here: Path, monkeypatch: pytest.MonkeyPatch, missing: str, extra: str, command: list[str]
 ) -> None:
-    """A command that needs more packages says which to install, and exits with 2."""
+    """A command that needs more packages names the extra to install, and exits with 2."""
     monkeypatch.setitem(sys.modules, missing, None)
     shown = run(*command)
 
@@ -65,7 +65,7 @@ def test_without_an_extra_a_door_says_what_to_install(
 
 
 def test_a_token_spends_at_most_everything(here: Path) -> None:
-    """More than the whole budget cannot be handed to a token."""
+    """A token's limit cannot exceed the whole budget."""
     shown = run("token", "ana", "--share", "2")
 
     assert (2, "") == (shown.exit_code, shown.stdout)
@@ -73,7 +73,7 @@ def test_a_token_spends_at_most_everything(here: Path) -> None:
 
 
 def test_an_address_in_use_is_refused_before_serving(here: Path) -> None:
-    """Where the server cannot listen, it says so and not that it listens."""
+    """If the port is in use, `confide serve` reports that and not that it listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -84,14 +84,14 @@ def test_an_address_in_use_is_refused_before_serving(here: Path) -> None:
 
 
 def test_the_list_shows_spending_without_a_limit(here: Path) -> None:
-    """A token without a limit of its own is listed with the spending of its analyst."""
+    """A token without its own limit is listed with its analyst's spending."""
     run("token", "ana")
 
     assert "0 % by ana" in run("token", "--list").stdout
 
 
 def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
-    """The text goes to the standard output alone, once; the list and the database never have it."""
+    """The secret is printed once, to standard output; neither list nor database contains it."""
     made = run("token", "ana", "--days", "7", "--share", "5%")
     text = made.stdout.strip()
     listed = run("token", "--list").stdout
@@ -120,7 +120,7 @@ def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
     ],
 )
 def test_wrong_use_says_what_to_type(here: Path, said: str, arguments: list[str]) -> None:
-    """Each exits with 2 and a message that helps."""
+    """Wrong use exits with 2 and a helpful message."""
     shown = run(*arguments)
 
     assert 2 == shown.exit_code
@@ -131,7 +131,7 @@ def test_wrong_use_says_what_to_type(here: Path, said: str, arguments: list[str]
     "arguments", [["mcp"], ["sql", COUNT, "--share", "1%", "--url", "http://localhost:1"]]
 )
 def test_a_missing_token_is_not_a_bad_declaration(here: Path, arguments: list[str]) -> None:
-    """Without CONFIDE_TOKEN a command is refused as not signed in, and names the variable."""
+    """Without CONFIDE_TOKEN, a command is refused as not signed in, and names the variable."""
     shown = run(*arguments)
 
     assert 1 == shown.exit_code
@@ -140,7 +140,7 @@ def test_a_missing_token_is_not_a_bad_declaration(here: Path, arguments: list[st
 
 
 def test_local_tools_have_what_is_declared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`confide mcp` scores on the declared leaderboards, within the declared rate."""
+    """`confide mcp` scores on the declared leaderboards, within the declared rate limit."""
     askers: list[Callable[[None], ToolBackend]] = []
 
     class Tools:
@@ -148,7 +148,7 @@ def test_local_tools_have_what_is_declared(here: Path, monkeypatch: pytest.Monke
             askers.append(asker_of)
 
         def run(self, _: str) -> None:
-            """Serve nobody."""
+            """Do nothing."""
 
     monkeypatch.setattr("confide.mcp.make_tools", Tools)
     stop_rate_clock(monkeypatch)
@@ -165,7 +165,7 @@ def test_local_tools_have_what_is_declared(here: Path, monkeypatch: pytest.Monke
 
 
 def test_a_server_needs_a_ledger(here: Path) -> None:
-    """Without a ledger on disk neither tokens nor a server are to be had."""
+    """Tokens and the server need a ledger on disk."""
     text = DECLARED.replace('[ledger]\nurl = "sqlite:///ledger.db"\n', "")
     (here / "confide.toml").write_text(text, encoding="utf-8")
 
@@ -176,14 +176,14 @@ def test_a_server_needs_a_ledger(here: Path) -> None:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[tuple[House, str]]:
-    """A house on a real socket."""
+    """Yield a house on a real socket, and its URL."""
     house = build_house(tmp_path, wards=["A", "B"])
     with serving(house.app) as address:
         yield house, address
 
 
 def test_questions_go_to_a_server(served: tuple[House, str]) -> None:
-    """`--url` previews, asks and refuses like a file on this machine, with the same exit codes."""
+    """`--url` previews, answers, and refuses like a local file, with the same exit codes."""
     house, address = served
     before = run("preview", COUNT, "--share", "1%", "--url", address, CONFIDE_TOKEN=house.ana)
     asked = run("sql", COUNT, "--share", "1%", "--url", address, CONFIDE_TOKEN=house.ana)

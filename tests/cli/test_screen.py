@@ -1,4 +1,4 @@
-"""What is printed fits the screen that it is printed on, and nothing is lost on a narrow one."""
+"""Output fits the terminal, and a narrow terminal loses nothing."""
 
 from io import StringIO
 
@@ -22,20 +22,20 @@ FIGURES = Figures(
 
 
 def screen(width: int, *, is_terminal: bool = True) -> Console:
-    """Return a console of so many columns that keeps what it is told."""
+    """Return a console with the given width that records its output."""
     return Console(
         file=StringIO(), width=width, force_terminal=is_terminal, no_color=True, color_system=None
     )
 
 
 def shown(console: Console) -> list[str]:
-    """Return the lines that a console was told."""
+    """Return the lines printed on a console."""
     assert isinstance(console.file, StringIO)
     return console.file.getvalue().splitlines()
 
 
 def entries() -> list[Entry]:
-    """Return two charges, one with a long question."""
+    """Return two charges, one with a long query."""
     ledger = MemoryLedger(auto_filter(2, 0))
     for text in (TEXT, "SELECT COUNT(*) AS n"):
         hold = ledger.reserve(QueryIdentity(text, "fingerprint", "ana"), Share.floor("5%"))
@@ -45,7 +45,7 @@ def entries() -> list[Entry]:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 140])
 def test_a_ledger_fits_the_screen(width: int) -> None:
-    """No line is wider than the screen, and the facts of an entry stand on one line."""
+    """No line is wider than the terminal, and the fields of an entry are on one line."""
     console = screen(width)
     show_entries(console, entries())
     lines = shown(console)
@@ -56,7 +56,7 @@ def test_a_ledger_fits_the_screen(width: int) -> None:
 
 
 def test_a_ledger_in_a_file_has_a_question_a_line() -> None:
-    """Where a program reads it, a question stands whole on one line."""
+    """In a file, each query is on one line."""
     console = screen(80, is_terminal=False)
     show_entries(console, entries())
 
@@ -64,7 +64,7 @@ def test_a_ledger_in_a_file_has_a_question_a_line() -> None:
 
 
 def test_a_ledger_without_charges_says_so() -> None:
-    """An empty history is a sentence, not a table without rows."""
+    """An empty history is a sentence rather than a table without rows."""
     console = screen(80)
     show_entries(console, [])
 
@@ -73,7 +73,7 @@ def test_a_ledger_without_charges_says_so() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 def test_no_figure_is_cut_off(width: int) -> None:
-    """Every value and every interval is shown whole, however narrow the screen is."""
+    """Every value and every interval is shown in full on a terminal of any width."""
     console = screen(width)
     show_figures(console, FIGURES)
     whole = "\n".join(shown(console))
@@ -87,7 +87,7 @@ def test_no_figure_is_cut_off(width: int) -> None:
 
 
 def test_a_cell_that_is_too_wide_goes_on_below() -> None:
-    """A word wider than its column is broken, not cut off."""
+    """A word wider than its column is wrapped rather than truncated."""
     console, table = screen(40), make_table("a", "b")
     table.add_row("x" * 70, "y" * 70)
     console.print(table)
@@ -97,7 +97,7 @@ def test_a_cell_that_is_too_wide_goes_on_below() -> None:
 
 
 def test_words_are_broken_between_words_and_carets_stay_below() -> None:
-    """A message fits the screen; the line of a question and its carets stay one below the other."""
+    """A message fits the terminal, and a query stays aligned with its carets."""
     question, carets = "line 1: SELECT MAX(age) FROM visits WHERE age > 20 AND ward = 'A'", " " * 15
     message = f"{'words ' * 30}\n{question}\n{carets}^^^\n  line 3: {'more ' * 20}"
     console = screen(60)
@@ -113,7 +113,7 @@ def test_words_are_broken_between_words_and_carets_stay_below() -> None:
 
 @pytest.mark.parametrize("text", [":heart: is no ward", "[red]A[/red]", "http://a 12 'B'"])
 def test_no_text_is_rewritten(text: str) -> None:
-    """What looks like an emoji's code or like markup is printed as it was written."""
+    """Text that looks like an emoji code or like markup is printed unchanged."""
     console = screen(80, is_terminal=False)
     print_message(console, text, style="red")
     console.print(make_table(text, title=text))
@@ -123,7 +123,7 @@ def test_no_text_is_rewritten(text: str) -> None:
 
 
 def test_a_program_reads_a_message_as_one_line() -> None:
-    """What is not a terminal gets no line breaks, so that a text can be searched in it."""
+    """Output that is not a terminal has no line breaks, so that it can be searched."""
     console = screen(60, is_terminal=False)
     print_message(console, "words " * 30)
 
@@ -131,7 +131,7 @@ def test_a_program_reads_a_message_as_one_line() -> None:
 
 
 def test_a_budget_is_no_option() -> None:
-    """What Python's callers type is named as in a shell, but a budget in a message stays whole."""
+    """Keyword arguments become command-line options, but a budget in a message stays unchanged."""
     assert "say --epsilon or --share" == name_options("say epsilon= or share=")
     assert "--share 5% is too much" == name_options("share=5% is too much")
     for text in ("such as Budget(epsilon=1.0), got 2", "epsilon=2.5, delta=1e-08 is declared"):
@@ -143,7 +143,7 @@ def test_a_budget_is_no_option() -> None:
     ["'epsilon=1' is not a day", 'column "share=5" is unknown', r"got 'it\'s fresh=True', a text"],
 )
 def test_what_stands_in_quotes_is_left_alone(quoted: str) -> None:
-    """An analyst's own text is quoted as it was typed, and options beside it are still named."""
+    """An analyst's own quoted text stays unchanged, and options next to it are still renamed."""
     assert f"{quoted}; the analysts' way: say --share" == name_options(
         f"{quoted}; the analysts' way: say share="
     )
