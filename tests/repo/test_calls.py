@@ -1,4 +1,4 @@
-"""Calls go down the layers, as imports do, except those of methods that a lower layer declares."""
+"""Calls go down the layers, as imports do, except for methods that a lower layer declares."""
 
 import sys
 from collections import Counter
@@ -15,7 +15,7 @@ from support.tree import layers, modules
 
 HEIGHTS: Final = {name: height for height, names in enumerate(layers()) for name in names}
 PASSED_THROUGH: Final = ("confide.errors", "confide.lazy")
-"""A decorator that words errors, and modules that stand for others: they call what they wrap."""
+"""Modules that call what they wrap: a decorator for errors, and lazily imported modules."""
 
 ASKED: Final[dict[str, Callable[[cf.Curator], object]]] = {
     "sql": lambda curator: (
@@ -42,7 +42,7 @@ ASKED: Final[dict[str, Callable[[cf.Curator], object]]] = {
 
 
 def declared() -> dict[str, int]:
-    """Return the methods that protocols and abstract classes declare, with their lowest layers."""
+    """Return the methods of protocols and abstract classes, with their lowest layers."""
     found: dict[str, int] = {}
     for module in modules():
         for kind in vars(module).values():
@@ -55,7 +55,7 @@ def declared() -> dict[str, int]:
 
 
 def height_of(frame: FrameType | None) -> int | None:
-    """Return the layer that a frame runs in; None outside the layers of confide."""
+    """Return the layer of a frame, or None outside the layers of confide."""
     name = frame.f_globals.get("__name__", "") if frame is not None else ""
     if not name.startswith("confide.") or name in PASSED_THROUGH:
         return None
@@ -63,7 +63,7 @@ def height_of(frame: FrameType | None) -> int | None:
 
 
 def calls_up(work: Callable[[], object], allowed: dict[str, int]) -> Counter[str]:
-    """Return the calls that go up while ``work`` runs, but for methods declared lower down."""
+    """Return the upward calls while ``work`` runs, except for methods declared in a lower layer."""
     found: Counter[str] = Counter()
 
     def look(frame: FrameType, event: str, _: Any) -> None:
@@ -107,10 +107,10 @@ def curator() -> cf.Curator:
 
 @pytest.mark.parametrize("name", ASKED)
 def test_no_call_goes_up(name: str, curator: cf.Curator) -> None:
-    """Whatever is asked, no layer calls what only a layer above it knows."""
+    """No operation makes a layer call something that only a higher layer knows."""
     assert Counter() == calls_up(lambda: ASKED[name](curator), declared())
 
 
 def test_a_call_that_goes_up_is_seen(curator: cf.Curator) -> None:
-    """Were no method declared lower down, the engine's and the ledger's would be such calls."""
+    """Without the methods declared lower down, calls of the engine and the ledger are detected."""
     assert calls_up(lambda: ASKED["mean"](curator), {})

@@ -1,4 +1,4 @@
-"""Mathematics beside code: labels are there, and what they point at exists."""
+"""Labels in docstrings are complete, and their references exist."""
 
 import ast
 import inspect
@@ -35,7 +35,7 @@ def silent_tests(path: Path) -> list[str]:
 
 
 def test_every_test_says_what_it_shows() -> None:
-    """Each test has the sentence that turns false when it fails."""
+    """Each test has a docstring."""
     paths = sorted((ROOT / "tests").rglob("test_*.py"))
 
     assert paths
@@ -43,7 +43,7 @@ def test_every_test_says_what_it_shows() -> None:
 
 
 def test_every_reference_has_one_key() -> None:
-    """docs/references.md defines keys, none of them twice."""
+    """docs/references.md defines each key once."""
     keys = reference_keys()
 
     assert keys
@@ -51,7 +51,7 @@ def test_every_reference_has_one_key() -> None:
 
 
 def every_docstring() -> Iterator[tuple[str, str]]:
-    """Yield the place and the text of each docstring in src."""
+    """Yield the location and the text of each docstring in src."""
     for path in SOURCES:
         for name, text in docstrings(path):
             yield f"{shown(path)}: {name}", text
@@ -97,16 +97,16 @@ def is_file(name: str) -> bool:
 
 @pytest.mark.parametrize("kind", MECHANISMS, ids=lambda kind: kind.__name__)
 def test_a_mechanism_carries_all_labels(kind: type) -> None:
-    """Every public mechanism states law, claim, why, source and check, in this order."""
+    """Every public mechanism has Law, Claim, Why, Source, and Checked, in this order."""
     assert list(LABELS) == list(labelled(inspect.getdoc(kind) or ""))
 
 
 @pytest.mark.parametrize("kind", MECHANISMS, ids=lambda kind: kind.__name__)
 def test_a_mechanism_states_its_loss(kind: type) -> None:
-    """Whatever releases, chooses or answers says what that costs."""
+    """Every class that releases, chooses, or answers states its loss."""
     assert hasattr(kind, "loss")
 
 
 def test_the_promised_mechanisms_are_there() -> None:
-    """The two tests above see at least the mechanisms that the interface names."""
+    """The two tests above cover at least the mechanisms that the interface names."""
     assert set() == PROMISED - {kind.__name__ for kind in MECHANISMS}

@@ -1,4 +1,4 @@
-"""Pages keep their word: their examples run, and their links lead somewhere."""
+"""Examples in the docs run, and links resolve."""
 
 import doctest
 import re
@@ -12,7 +12,7 @@ from support.tree import ROOT, documents
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)[^)]*\)")
-# Its examples show how code reads; they name parts of a system, not a program.
+# Its examples show style; they name parts of a system, not a program.
 FRAGMENTS = {ROOT / "docs" / "style.md"}
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -23,7 +23,7 @@ def with_examples() -> list[Path]:
 
 
 def run_block(block: str, names: dict[str, Any], page: str, line: int) -> str:
-    """Run one example with the names of those before it; return what went wrong, or nothing."""
+    """Run one example with the names of earlier ones; return the error, or an empty string."""
     if ">>>" not in block:
         exec(compile(block, page, "exec"), names)
         return ""
@@ -37,7 +37,7 @@ def run_block(block: str, names: dict[str, Any], page: str, line: int) -> str:
 
 @pytest.mark.parametrize("path", with_examples(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_run(path: Path) -> None:
-    """Every Python example on the page runs, in order, and prints what the page says."""
+    """Every Python example on the page runs in order and prints the documented output."""
     text = path.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": "__page__"}
     for block in BLOCK.finditer(text):
@@ -47,7 +47,7 @@ def test_examples_run(path: Path) -> None:
 
 
 def test_links_lead_somewhere() -> None:
-    """Every link to a file of the project finds it."""
+    """Every link to a file of the project resolves."""
     links = {path: LINK.findall(path.read_text(encoding="utf-8")) for path in documents()}
 
     assert sum(map(len, links.values())) > 100
@@ -60,7 +60,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_a_wrong_example_is_noticed() -> None:
-    """The runner above complains when a page prints something else."""
+    """The runner above fails if a page shows another output."""
     assert "" == run_block(">>> 1 + 1\n2\n", {}, "page", 0)
     assert "Expected" in run_block(">>> 1 + 1\n3\n", {}, "page", 0)
 
@@ -75,7 +75,7 @@ def test_the_changelog_opens_with_privacy() -> None:
 
 
 def test_tutorials_and_notebooks_name_their_install() -> None:
-    """Each says "Needs `pip install ...`" in words that `make matrix` finds and then tries."""
+    """Each tutorial and notebook says "Needs `pip install ...`" as `make matrix` expects."""
     tutorials = set((ROOT / "docs" / "tutorials").glob("*.md"))
     notebooks = set((ROOT / "notebooks").glob("*.ipynb"))
 

@@ -1,4 +1,4 @@
-"""Error codes are a promise: unique, their own, and documented."""
+"""Error codes are unique, not inherited, and documented."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ def test_each_error_has_a_code_of_its_own() -> None:
 
 
 def test_each_error_belongs_to_a_family() -> None:
-    """Whoever must act is known: owner, analyst or we."""
+    """Each error is a BadDeclaration, a Refusal, or a Fault, which says who must act."""
     assert [ConfideError] == [kind for kind in errors() if not issubclass(kind, FAMILIES)]
 
 

@@ -1,4 +1,4 @@
-"""What a package offers is what it lists."""
+"""Packages export exactly the names that they list."""
 
 from types import ModuleType
 
@@ -6,13 +6,13 @@ from support.tree import modules
 
 
 def unlisted(package: ModuleType) -> set[str]:
-    """Return the public names that a package binds and does not list, or the reverse."""
+    """Return the public names that a package binds but does not list, or the reverse."""
     bound = {
         name
         for name, value in vars(package).items()
         if not name.startswith("_") and not isinstance(value, ModuleType)
     }
-    bound -= {"TYPE_CHECKING", "Any", "Final", "import_module"}  # how a package looks names up
+    bound -= {"TYPE_CHECKING", "Any", "Final", "import_module"}  # the machinery of lazy imports
     bound |= set(getattr(package, "_HOMES", ()))  # names that are imported when first used
     listed = {name for name in getattr(package, "__all__", ()) if not name.startswith("_")}
     listed -= {name for name in listed if isinstance(getattr(package, name), ModuleType)}

@@ -1,4 +1,4 @@
-"""The statistical tests themselves: few false alarms, and teeth."""
+"""The statistical tests themselves: few false alarms, and enough power."""
 
 import math
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def false_alarm_rate(n: int, p: float, p_value: Callable[[int], float]) -> float
         + special.xlogy(x, p)
         + special.xlogy(n - x, 1 - p)
     )
-    # Outcomes rarer than 1e-30 each cannot add up to anything.
+    # Outcomes rarer than 1e-30 each have a negligible sum.
     likely = np.flatnonzero(log_weight > math.log(1e-30))
     alarms = [i for i in likely.tolist() if p_value(i) < ALPHA]
     return math.fsum(np.exp(log_weight[alarms]).tolist())
@@ -32,7 +32,7 @@ def false_alarm_rate(n: int, p: float, p_value: Callable[[int], float]) -> float
 
 @pytest.mark.parametrize(("n", "p"), CASES)
 def test_chi_square_seldom_accuses_a_right_law(n: int, p: float) -> None:
-    """A right law of two cells is rejected with probability at most ALPHA, counted exactly."""
+    """A correct distribution of two cells is rejected with probability at most ALPHA, exactly."""
 
     def p_value(x: int) -> float:
         return chi_square_p(np.repeat([0, 1], [n - x, x]), [1 - p, p])
@@ -42,12 +42,12 @@ def test_chi_square_seldom_accuses_a_right_law(n: int, p: float) -> None:
 
 @pytest.mark.parametrize(("n", "p"), CASES)
 def test_binomial_seldom_accuses_a_right_law(n: int, p: float) -> None:
-    """The binomial test rejects a right probability with probability at most ALPHA."""
+    """The binomial test rejects a correct probability with probability at most ALPHA."""
     assert false_alarm_rate(n, p, lambda x: binomial_p(x, n, p)) <= ALPHA
 
 
 def test_three_rare_cells_seldom_accuse_a_right_law() -> None:
-    """With three cells, two of them rare, false alarms stay below ALPHA, counted exactly."""
+    """With three cells, two of them rare, the exact false alarm rate stays below ALPHA."""
     n, p = 400, 0.03
     rate = 0.0
     for x in range(n // 4):
@@ -65,7 +65,7 @@ def test_three_rare_cells_seldom_accuse_a_right_law() -> None:
 
 @pytest.mark.statistical
 def test_chi_square_has_teeth(entropy: SeededEntropy) -> None:
-    """100,000 fair throws of a die fit a fair die, and expose a face 10 % too likely."""
+    """100,000 throws of a fair die fit a fair die, and expose a face that is 10% too likely."""
     draws = entropy.words(100_000) % np.uint64(6)
     loaded = [1.1 / 6] + [(1 - 1.1 / 6) / 5] * 5
 
@@ -75,7 +75,7 @@ def test_chi_square_has_teeth(entropy: SeededEntropy) -> None:
 
 @pytest.mark.statistical
 def test_a_mean_test_has_teeth(entropy: SeededEntropy) -> None:
-    """1,000 numbers that are even on [0, 1) have a mean of 1/2 or more, and none of 0.65."""
+    """1,000 uniform numbers on [0, 1) are consistent with a mean of at least 1/2, but not 0.65."""
     draws = entropy.words(1_000) / 2.0**64
 
     assert mean_p(draws, 0.5) > ALPHA
@@ -95,13 +95,13 @@ def test_a_mean_test_keeps_its_level(size: int) -> None:
 
 
 def test_an_excluded_value_rejects_at_once() -> None:
-    """One draw that the law gives probability zero makes the p-value zero."""
+    """One draw with probability zero makes the p-value zero."""
     assert 0.0 == chi_square_p([0] * 50 + [1] * 50 + [2], {0: 0.5, 1: 0.5})
     assert 0.0 == chi_square_p([0] * 50 + [1] * 50 + [2], {0: 0.5, 1: 0.5, 2: 0.0})
 
 
 def test_rare_cells_are_merged_not_dropped() -> None:
-    """Draws piled up in the far tail are seen although each tail cell is rare."""
+    """An excess of draws in the far tail is detected, although each tail cell is rare."""
     law = {k: 0.5 ** (k + 1) for k in range(60)}
     fair = [k for k in range(10) for _ in range(2 ** (9 - k))]
 
@@ -110,12 +110,12 @@ def test_rare_cells_are_merged_not_dropped() -> None:
 
 
 def test_too_few_draws_are_an_error_not_a_pass() -> None:
-    """A test that could not fail says so."""
+    """A test that could not fail raises an error."""
     with pytest.raises(ValueError, match="too few"):
         chi_square_p([0, 1, 0], [0.5, 0.5])
 
 
 def test_probabilities_past_one_are_an_error() -> None:
-    """A list that is no law is refused rather than tested."""
+    """Probabilities that sum to more than 1 raise an error."""
     with pytest.raises(ValueError, match="sum to at most 1"):
         chi_square_p([0, 1], [0.7, 0.7])

@@ -1,4 +1,4 @@
-"""The layer list is the architecture, whole and drawn; names in it mean one thing."""
+"""The layer list is complete, `make tree` prints it, and class names are unique."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ DEEP_IMPORT: Final = re.compile(r"(?:from|import) confide(?:\.\w+){2,}")
 
 
 def test_every_module_has_a_layer() -> None:
-    """Nothing stands in src/confide without a line in the list."""
+    """Every module in src/confide has a line in the list of layers."""
     home = ROOT / "src" / "confide"
     found = {path.stem for path in home.iterdir() if path.suffix == ".py" or path.is_dir()}
 
@@ -26,7 +26,7 @@ def test_every_module_has_a_layer() -> None:
 
 
 def test_the_tree_shows_every_module_with_its_purpose() -> None:
-    """`make tree` prints the layers, lowest first, and each module of a package in one line."""
+    """`make tree` prints the layers, lowest first, and each module of a package on one line."""
     lines = run_python("tools/tree.py").splitlines()
     shown = [line.split() for line in lines if line.startswith("    ")]
     home = ROOT / "src" / "confide"
@@ -42,7 +42,7 @@ def test_the_tree_shows_every_module_with_its_purpose() -> None:
 
 
 def test_a_class_name_means_one_thing() -> None:
-    """No two classes of confide have one name, be they private."""
+    """No two classes of confide have the same name, even private ones."""
     found = Counter(
         node.name
         for path in SOURCES

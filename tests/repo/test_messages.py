@@ -1,8 +1,7 @@
-"""Every refusal and every complaint says what is allowed, or what to type instead.
+"""Every error message says what is allowed, or what to do instead.
 
-A message either names what is allowed, or goes on behind its complaint with what to do; one that
-does neither leaves its reader alone. So does a fault that an owner or a caller can do something
-about; those in INSIDE tell of our own slips, and nobody outside can.
+A message names what is allowed, or its complaint is followed by what to do. So does a fault that an
+owner or a caller can fix; those in INSIDE are internal errors, which they cannot fix.
 """
 
 import re
@@ -38,13 +37,13 @@ def kinds(*families: type[ConfideError]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def messages() -> list[Message]:
-    """Return what owners and analysts may be shown."""
+    """Return the messages that owners and analysts can get."""
     found = list_messages(kinds(BadDeclaration, Refusal))
     return [message for message in found if not message.is_passed_on]
 
 
 def test_the_messages_are_found(messages: list[Message]) -> None:
-    """The tests below see hundreds of messages, of every error that is for an owner or analyst."""
+    """The tests below cover hundreds of messages, of every error for an owner or an analyst."""
     assert len(messages) > 350
     assert {"BadDeclaration", "UnsupportedQuery", "BudgetExceeded", "UnknownName"} <= {
         message.error for message in messages
@@ -52,12 +51,12 @@ def test_the_messages_are_found(messages: list[Message]) -> None:
 
 
 def test_a_message_says_what_is_allowed_or_what_to_type(messages: list[Message]) -> None:
-    """Each message has a word that allows something, or goes on behind its complaint."""
+    """Each message has a word that allows something, or continues after its complaint."""
     assert {} == {named(one): one.text for one in messages if not HELPS.search(one.text)}
 
 
 def test_a_fault_says_what_to_do() -> None:
-    """Each fault that can be met from outside goes on behind its complaint with what to do."""
+    """Each fault that a user can meet is followed by what to do."""
     found = [
         message
         for message in list_messages(kinds(Fault) - kinds(BadDeclaration, Refusal))
@@ -75,20 +74,20 @@ EMPTY_WORDS = re.compile(r"\b(?:please|sorry|oops|invalid|illegal)\b", re.IGNORE
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a message is not empty, has no final stop, and names nothing of Python."""
+    """Return whether a message is not empty, has no final period, and names no Python type."""
     words = HOLES.sub("x", text).strip()
     is_sentence = bool(words) and not words.endswith((".", "!"))
     return is_sentence and not PYTHON.search(words) and not EMPTY_WORDS.search(words)
 
 
 def test_a_message_is_one_plain_sentence(messages: list[Message]) -> None:
-    """It begins small or with a name, ends without a full stop, and speaks no Python."""
+    """A message is not empty, has no final period, and names no Python type."""
     assert {} == {named(one): one.text for one in messages if not is_plain(one.text)}
     assert not any(is_plain(text) for text in ("", "no.", "please retry", "got NoneType"))
 
 
 def test_a_helpless_message_is_noticed() -> None:
-    """The rules above refuse a message that only complains."""
+    """The rules above reject a message that only complains."""
     for text in ("that did not work", "bad value", "the answer is no"):
         assert not HELPS.search(text)
 
@@ -98,7 +97,7 @@ GIVEN = re.compile(r"\bgot\b|\bas in\b|\blike\b|this one is|: \{")
 
 
 def test_a_rule_alone_shows_what_was_given(messages: list[Message]) -> None:
-    """A message whose only help is what must be, or cannot be, says beside it what it met."""
+    """A message whose only help is a rule also shows the received value."""
     bare = [
         f"{named(one)} {one.text}"
         for one in messages
@@ -109,7 +108,7 @@ def test_a_rule_alone_shows_what_was_given(messages: list[Message]) -> None:
 
 
 def test_the_list_speaks_no_code() -> None:
-    """What stands for a value in the list of messages is a word or two, without calls or dots."""
+    """In the list of messages, a placeholder is one or two words, without calls or dots."""
     listed = list_messages(set(error_kinds()))
     holes = {
         hole
@@ -119,5 +118,5 @@ def test_the_list_speaks_no_code() -> None:
     }
     code = {hole for hole in holes if not re.fullmatch(r"\{[a-z0-9 ]+\}", hole)}
 
-    assert {'{"A": 12}'} >= code  # an example, as it is typed
+    assert {'{"A": 12}'} >= code  # an example, as typed
     assert [] == [one.text for one in listed if "<" in one.text[1:] and "()" in one.text]

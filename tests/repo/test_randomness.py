@@ -1,4 +1,4 @@
-"""No line under src/ can make noise foreseeable."""
+"""No code under src/ can make noise predictable."""
 
 import ast
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ BANNED = {"random", "default_rng", "RandomState", "getrandbits", "Philox", "PCG6
 
 
 def words(node: ast.AST) -> Iterator[str]:
-    """Yield the names that one node of a program binds, reads or imports."""
+    """Yield the names that one node of a program binds, reads, or imports."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
             yield name
@@ -26,13 +26,13 @@ def words(node: ast.AST) -> Iterator[str]:
 
 
 def suspects(program: str) -> list[str]:
-    """Return the names in a program that speak of seeds or of insecure generators."""
+    """Return the names in a program that refer to seeds or to insecure generators."""
     found = [name for node in ast.walk(ast.parse(program)) for name in words(node)]
     return [name for name in found if name in BANNED or "seed" in name.lower()]
 
 
 def test_nothing_is_seeded() -> None:
-    """No file names a seed or a generator other than the operating system's and ours."""
+    """No file names a seed, or a generator other than the operating system's and ours."""
     found = {
         str(path.relative_to(ROOT)): suspects(path.read_text(encoding="utf-8")) for path in SOURCES
     }
@@ -54,5 +54,5 @@ def test_nothing_is_seeded() -> None:
     ],
 )
 def test_a_seed_is_noticed(program: str) -> None:
-    """The check above sees every usual way to make noise foreseeable."""
+    """The check above detects every usual way to make noise predictable."""
     assert suspects(program)

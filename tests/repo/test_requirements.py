@@ -1,4 +1,4 @@
-"""What is installed for tests is pinned, hashed and named without an address."""
+"""Requirements of tests are pinned and hashed, without URLs."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ PINNED = [ROOT / f"requirements-{name}.txt" for name in ("dev", "oracle", "peers
 
 
 def entries(path: Path) -> list[str]:
-    """Return one text for each requirement, with its hashes."""
+    """Return the requirements of a file, each with its hashes."""
     text = re.sub(r"^\s*#.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return [entry for entry in re.split(r"\n(?=\S)", text) if entry.strip()]
 
@@ -27,7 +27,7 @@ def test_requirements_are_pinned_and_hashed(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PINNED, ids=lambda path: path.name)
 def test_requirements_hold_no_address(path: Path) -> None:
-    """No registry, index or file is named: where things come from is the machine's business."""
+    """No registry, index, or file is named, since the source is up to each machine."""
     text = path.read_text(encoding="utf-8")
 
     assert [] == re.findall(r"\S*(?:://|index-url|find-links|trusted-host)\S*", text)

@@ -1,4 +1,4 @@
-"""Settings and options are on their pages, every one, and the pages name no other."""
+"""Settings and options are documented on their pages, which name no others."""
 
 import re
 import tomllib
@@ -33,7 +33,7 @@ def read_page(name: str) -> str:
 
 
 def commands(group: Any, path: str = "confide") -> dict[str, Any]:
-    """Return every command by its whole name, those below others too."""
+    """Return every command by its full name, including subcommands."""
     found: dict[str, Any] = {}
     for name, command in group.commands.items():
         whole = f"{path} {name}"
@@ -52,13 +52,13 @@ def named_options() -> set[str]:
 
 
 def test_the_sections_are_those_of_the_file() -> None:
-    """The tests below see every section that a declaration may have."""
+    """The tests below cover every section that a declaration can have."""
     assert sorted(toml.SECTIONS) == sorted(SECTIONS)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_setting_is_on_the_page(section: str) -> None:
-    """Each key of a section of confide.toml is written in code on the page of the declaration."""
+    """Each key of a section of confide.toml appears as code on the page of the declaration."""
     words = set(
         re.findall(
             r"\w+",
@@ -82,7 +82,7 @@ def test_every_type_of_column_is_on_the_page(kind: str) -> None:
 
 
 def test_the_example_on_the_page_is_a_declaration(tmp_path: Path) -> None:
-    """The example of every key is accepted as it stands."""
+    """The example with every key is accepted."""
     [example] = [
         block for block in TOML.findall(read_page("declaration.md")) if "[budget]" in block
     ]
@@ -92,14 +92,14 @@ def test_the_example_on_the_page_is_a_declaration(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", commands(get_command(app)))
 def test_every_option_is_on_the_page(name: str) -> None:
-    """Each option of a command is written on the page of commands."""
+    """Each option of a command is on the page of commands."""
     found = commands(get_command(app))[name]
 
     assert set() == set(options(found)) - named_options() - {"--help"}
 
 
 def test_the_page_names_no_other_option() -> None:
-    """No option on the page of commands is unknown to all of them."""
+    """Every option on the page of commands exists."""
     every = {name for found in commands(get_command(app)).values() for name in options(found)}
 
     assert set() == named_options() - every - {"--help", "--version"}

@@ -1,4 +1,4 @@
-"""The site: every page is in it, every name of the interface has its place, nothing is fetched."""
+"""The docs site contains every page and every public name, and fetches nothing."""
 
 import doctest
 import re
@@ -30,7 +30,7 @@ def nav() -> list[str]:
 
 
 def test_every_document_is_in_the_navigation() -> None:
-    """Each page that people read, and each page of the reference, is listed once."""
+    """Each page of the docs and of the reference is listed once."""
     pages = [str(write_site.page_of(path)) for path in documents()]
     reference = [f"reference/{name}.md" for name in (*PACKAGES, "messages")]
 
@@ -38,7 +38,7 @@ def test_every_document_is_in_the_navigation() -> None:
 
 
 def test_every_public_name_is_in_the_reference() -> None:
-    """Each name in `__all__` of confide has a heading of its own, and a text."""
+    """Each name in `__all__` of confide has its own heading."""
     page = write_reference("confide")
     headings = re.findall(r"^## (\w+)$", page, re.MULTILINE)
 
@@ -47,7 +47,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 @pytest.mark.parametrize("name", PACKAGES)
 def test_every_name_has_a_text(name: str) -> None:
-    """No name of the reference stands without a word about it."""
+    """Every name in the reference has a description."""
     sections = re.split(r"^## ", write_reference(name), flags=re.MULTILINE)[1:]
     texts = {part.split("\n", 1)[0]: FENCE.sub("", part.split("\n", 1)[1]) for part in sections}
 
@@ -55,7 +55,7 @@ def test_every_name_has_a_text(name: str) -> None:
 
 
 def dead(page: Path) -> list[tuple[str, str]]:
-    """Return the links of a page that lead to no file beside it."""
+    """Return the relative links of a page whose target does not exist."""
     text = page.read_text(encoding="utf-8")
     links = {urlsplit(found) for found in LINKED.findall(text)}
     near = {link.path for link in links if link.path and not link.scheme and not link.netloc}
@@ -64,9 +64,9 @@ def dead(page: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
-    """mkdocs, told that a warning is an error, writes every page; none loads from elsewhere.
+    """mkdocs builds every page without a warning, and no page loads external files.
 
-    Every link within the site leads to a file of it.
+    Every link within the site resolves.
     """
     write_site.main()
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir"]
@@ -86,7 +86,7 @@ def test_the_site_is_built_without_a_warning_and_fetches_nothing(tmp_path: Path)
 
 @pytest.mark.parametrize("tool", [list_messages, write_reference_module, write_site])
 def test_examples_of_the_tools_run(tool: ModuleType) -> None:
-    """The examples in the docstrings of what writes the site print what they say."""
+    """The examples in the docstrings of the site's tools print the documented output."""
     found = doctest.testmod(tool)
 
     assert found.attempted
@@ -94,7 +94,7 @@ def test_examples_of_the_tools_run(tool: ModuleType) -> None:
 
 
 def test_a_page_that_fetches_is_noticed() -> None:
-    """The pattern above sees a script, a style sheet and a picture from elsewhere, and no link."""
+    """The pattern above detects an external script, style sheet, or image, but allows links."""
     for tag in ('<script src="https://x/y.js">', '<link href="//x/y.css">', '<img src="http://x">'):
         assert FETCHED.search(tag)
     assert not FETCHED.search('<a href="https://x">')

@@ -1,4 +1,4 @@
-"""Theory pages keep their word: each name is in the code, each test is there, each key is known."""
+"""Names, tests, and references on theory pages exist."""
 
 import ast
 import re
@@ -19,7 +19,7 @@ ROW = re.compile(
 
 
 def find(name: str) -> Any:
-    """Return what a full name stands for."""
+    """Return the object with a full name."""
     parts = name.split(".")
     for place in range(len(parts), 0, -1):
         try:
@@ -43,7 +43,7 @@ TEXT = "\n".join(path.read_text(encoding="utf-8") for path in PAGES)
 
 
 def test_every_name_is_in_the_code() -> None:
-    """Each full name on a page leads to a function, a class or a method of confide."""
+    """Each full name on a page is a function, a class, or a method of confide."""
     names = NAME.findall(TEXT)
 
     assert len(names) > 50
@@ -64,7 +64,7 @@ def test_every_key_is_a_reference() -> None:
 
 
 def test_statements_are_checked() -> None:
-    """Nearly every row names a test; those without one say what is measured or not promised."""
+    """All rows but two name a test; those two say what is measured or not promised."""
     rows = ROW.findall(TEXT)
     bare = [row for row in rows if not TEST.search(row)]
 

@@ -1,4 +1,4 @@
-"""The wheel that users get: whole, typed, with its data, and nothing that is not theirs."""
+"""The wheel contains the whole package with types and data, and nothing else."""
 
 import email
 import subprocess
@@ -17,7 +17,7 @@ HEAVY = {"pandas", "polars", "pyarrow", "scipy", "scikit-learn", "fastapi", "mcp
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]:
-    """Build the wheel without a network."""
+    """Yield the wheel, built without a network."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", str(folder)]
     subprocess.run(command, check=True, capture_output=True, cwd=ROOT)
@@ -32,7 +32,7 @@ def metadata(wheel: zipfile.ZipFile) -> email.message.Message:
 
 
 def test_every_file_of_the_package_is_in_it(wheel: zipfile.ZipFile) -> None:
-    """Code, the type marker, the survey, pages, scripts and their licences are there, unchanged."""
+    """The wheel contains code, type marker, survey, pages, scripts, and licenses, unchanged."""
     source = ROOT / "src"
     files = {
         str(path.relative_to(source)): path.read_bytes()
@@ -46,14 +46,14 @@ def test_every_file_of_the_package_is_in_it(wheel: zipfile.ZipFile) -> None:
 
 
 def test_nothing_else_is_in_it(wheel: zipfile.ZipFile) -> None:
-    """Beside the package there is what describes it, and its licence."""
+    """Apart from the package, the wheel contains only its metadata and license."""
     beside = {Path(name).parts[-1] for name in wheel.namelist() if not name.startswith("confide/")}
 
     assert {"METADATA", "WHEEL", "entry_points.txt", "LICENSE", "RECORD"} == beside
 
 
 def test_it_says_what_it_is(wheel: zipfile.ZipFile) -> None:
-    """Name, version, Python, licence and extras are those of the project."""
+    """Name, version, Python version, license, and extras match those of the project."""
     told = metadata(wheel)
 
     assert ("confide", DECLARED["version"]) == (told["Name"], told["Version"])
@@ -64,7 +64,7 @@ def test_it_says_what_it_is(wheel: zipfile.ZipFile) -> None:
 
 
 def test_the_core_asks_for_little(wheel: zipfile.ZipFile) -> None:
-    """Frames, statistics, servers and clusters are extras, never requirements of the core."""
+    """DataFrames, statistics, servers, and clusters are extras, not requirements of the core."""
     wanted = [text for text in metadata(wheel).get_all("Requires-Dist", []) if "extra" not in text]
     names = {text.split(">")[0].split("<")[0].split(";")[0].strip() for text in wanted}
 
@@ -73,7 +73,7 @@ def test_the_core_asks_for_little(wheel: zipfile.ZipFile) -> None:
 
 
 def test_the_version_is_told_alike() -> None:
-    """The project, the newest version in the changelog and the citation name one version."""
+    """The project, the newest version in the changelog, and the citation have one version."""
     version = DECLARED["version"]
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
