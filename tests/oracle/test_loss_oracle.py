@@ -1,4 +1,4 @@
-"""Our losses against those of dp-accounting, within the error of its grid."""
+"""Losses compared with those of dp-accounting, within the error of its grid."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -112,7 +112,7 @@ print(json.dumps(list(accountant._rdp)))
 def test_renyi_divergences_agree(
     oracle: Callable[..., Any], kind: str, parameter: float, loss: Loss
 ) -> None:
-    """Renyi divergences of single mechanisms are those of dp-accounting."""
+    """Renyi divergences of single mechanisms equal those of dp-accounting."""
     orders = [1.5, 2, 5, 20, 100]
     expected = oracle(RENYI, kind, parameter, orders)
 
@@ -133,7 +133,7 @@ print(json.dumps(found))
 
 
 def test_gaussian_calibration_agrees(oracle: Callable[..., Any]) -> None:
-    """The deviation that reaches (epsilon, delta) is that of dp-accounting."""
+    """The standard deviation for (epsilon, delta) equals that of dp-accounting."""
     pairs = [(0.1, 1e-6), (1.0, 1e-6), (1.0, 1e-10), (8.0, 1e-3)]
     expected = oracle(GAUSSIAN, pairs)
     actual = [float(mu_squared_for(*pair)) ** -0.5 for pair in pairs]
@@ -142,7 +142,7 @@ def test_gaussian_calibration_agrees(oracle: Callable[..., Any]) -> None:
 
 
 def test_bounded_range_is_below_pure() -> None:
-    """100 exponential mechanisms cost less than 100 pure mechanisms cost dp-accounting."""
+    """100 exponential mechanisms cost less than 100 pure mechanisms do in dp-accounting."""
     pure = estimates(high=False)[0][1]
 
     assert repeat(BoundedRangeLoss(0.1), 100).epsilon_at(1e-6) < 0.75 * pure
