@@ -1,4 +1,4 @@
-"""Keys, analysts and stored answers, as those who ask meet them."""
+"""Idempotency keys, analysts, and stored answers, through the curator."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ def open_curator(ledger: Path | None = None, **more: Any) -> cf.Curator:
 
 @pytest.fixture(params=["memory", "disk"])
 def curator(request: pytest.FixtureRequest, tmp_path: Path) -> cf.Curator:
-    """Return a curator with each kind of ledger."""
+    """Return a curator with each kind of ledger, in turn."""
     return open_curator(tmp_path / "ledger.db" if request.param == "disk" else None)
 
 
@@ -61,7 +61,7 @@ ASKED: Final[dict[str, Callable[[cf.Curator, str], tuple[Any, int]]]] = {
 
 @pytest.mark.parametrize("how", ASKED)
 def test_a_key_gives_the_same_answer_charged_once(curator: cf.Curator, how: str) -> None:
-    """However it is asked, the same key finds the same answer, and the budget is spent once."""
+    """In every method, the same key returns the same answer, and the budget is charged once."""
     first, second = (ASKED[how](curator, "k") for _ in range(2))
 
     assert first == second
@@ -70,7 +70,7 @@ def test_a_key_gives_the_same_answer_charged_once(curator: cf.Curator, how: str)
 
 
 def test_an_error_that_is_wanted_is_no_old_answers(curator: cf.Curator) -> None:
-    """A stored answer is free where it is as near as wanted; the newest such one is taken."""
+    """A stored answer is free if it is as accurate as requested; the newest such one is used."""
     near = 20.0
     curator.sql(COUNT, epsilon=0.01)
     wanted = curator.preview(COUNT, error=near)
@@ -89,7 +89,7 @@ def test_an_error_that_is_wanted_is_no_old_answers(curator: cf.Curator) -> None:
 
 
 def test_a_key_is_refused_for_another_question(curator: cf.Curator) -> None:
-    """A key means one question; another one is told so, and costs nothing."""
+    """A key belongs to one query; it is refused for another, which costs nothing."""
     curator.sql(COUNT, share="1%", key="k")
     with pytest.raises(KeyUsed, match="another question"):
         curator.sql(SUM, share="1%", key="k")
@@ -98,7 +98,7 @@ def test_a_key_is_refused_for_another_question(curator: cf.Curator) -> None:
 
 
 def test_a_key_remembers_a_free_answer(curator: cf.Curator) -> None:
-    """A key that got a stored answer gets that one for ever."""
+    """A key that got a stored answer always returns that answer."""
     first = curator.sql(COUNT, share="1%")
     again = curator.sql(COUNT, share="1%", key="k")
     curator.sql(COUNT, share="1%", fresh=True)
@@ -111,7 +111,7 @@ def test_a_key_remembers_a_free_answer(curator: cf.Curator) -> None:
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "a\nb", 7])
 def test_what_is_no_key_is_refused(curator: cf.Curator, key: Any) -> None:
-    """A key is a short text in one line."""
+    """A key is a short string on one line."""
     with pytest.raises(BadArgument, match="key must be"):
         curator.sql(COUNT, share="1%", key=key)
 
@@ -122,7 +122,7 @@ def fail(*_: object) -> None:
 
 @pytest.mark.parametrize("text", [COUNT, TOP])
 def test_a_hold_left_by_a_failure_is_taken_up(curator: cf.Curator, text: str) -> None:
-    """After a failure between charge and answer the same key answers from the same charge."""
+    """After a failure between charge and answer, the same key is answered from the same charge."""
     run = curator._engine.run
     curator._engine.run = fail  # type: ignore[method-assign,assignment]
     for _ in range(3):
@@ -137,7 +137,7 @@ def test_a_hold_left_by_a_failure_is_taken_up(curator: cf.Curator, text: str) ->
 
 
 def test_of_two_who_take_up_a_hold_one_is_heard(curator: cf.Curator) -> None:
-    """Whoever commits second gets the first answer; a charge stays that of its own call."""
+    """The second to commit gets the first answer, but keeps the cost of its own call."""
     run, answers = curator._engine.run, list[cf.Answer]()
 
     def overtaken(measurement: Any, hold: Hold) -> Any:
@@ -154,7 +154,7 @@ def test_of_two_who_take_up_a_hold_one_is_heard(curator: cf.Curator) -> None:
 
 
 def test_a_session_is_opened_once_for_a_key(curator: cf.Curator) -> None:
-    """A session that was opened is not opened again, since its noise cannot be found again."""
+    """A session cannot be opened again, since its noise is not stored."""
     watch = curator.watch(10, share="1%", key="k")
 
     assert isinstance(watch, Watch)
@@ -164,14 +164,14 @@ def test_a_session_is_opened_once_for_a_key(curator: cf.Curator) -> None:
 
 
 def test_a_session_that_was_lost_stays_paid(tmp_path: Path) -> None:
-    """What a session was charged is gone for those who open the ledger later."""
+    """A session's charge stays spent when the ledger is opened later."""
     open_curator(tmp_path / "l.db").watch(10, share="25%")
 
     assert "1/4" == str(open_curator(tmp_path / "l.db").budget.spent.share)
 
 
 def test_a_budget_outlives_its_curator(tmp_path: Path) -> None:
-    """Another curator over the same ledger has what is left, and finds the stored answers."""
+    """Another curator on the same ledger has the remaining budget, and finds stored answers."""
     first = open_curator(tmp_path / "l.db").sql(COUNT, share="60%")
     other = open_curator(tmp_path / "l.db")
     with pytest.raises(BudgetExceeded):
@@ -184,7 +184,7 @@ def test_a_budget_outlives_its_curator(tmp_path: Path) -> None:
 
 
 def test_a_unit_is_cut_alike_after_a_restart(tmp_path: Path) -> None:
-    """The engine's key comes from the ledger, and nothing that is shown holds it."""
+    """The engine's key comes from the ledger, and no output contains it."""
     engines: list[Any] = [open_curator(tmp_path / "l.db")._engine for _ in range(2)]
     salts = {engine._salt for engine in engines}
     curator = open_curator(tmp_path / "l.db")
@@ -196,7 +196,7 @@ def test_a_unit_is_cut_alike_after_a_restart(tmp_path: Path) -> None:
 
 
 def test_an_analyst_stays_within_their_limits(tmp_path: Path) -> None:
-    """The same curator as an analyst refuses what passes the analyst's limit, in its words."""
+    """A curator for an analyst refuses queries beyond the analyst's limit, and names it."""
     limits = Limits(analysts={"ana": Limit("10%", month="5%"), "bob": "50%"})
     curator = open_curator(tmp_path / "l.db", limits=limits)
     ana = curator.as_analyst("ana")
@@ -213,7 +213,7 @@ def test_an_analyst_stays_within_their_limits(tmp_path: Path) -> None:
 
 
 def test_limits_hold_however_it_is_asked() -> None:
-    """Choices, sessions, selections and batches keep an analyst's limit too."""
+    """Choices, sessions, selections, and batches respect an analyst's limit too."""
     ana = open_curator(limits=Limits(analysts={"ana": "1%"})).as_analyst("ana")
     asked: list[Callable[[], object]] = [
         lambda: ana.sql(COUNT, share="2%"),
@@ -231,7 +231,7 @@ def test_limits_hold_however_it_is_asked() -> None:
 
 
 def test_a_purpose_is_written_down_and_limited() -> None:
-    """What is asked for a purpose counts against it, whoever asks."""
+    """A query for a purpose counts against its limit, for any analyst."""
     curator = open_curator(limits=Limits(purposes={"planning": "10%"}))
     curator.as_analyst("ana", purpose="planning").sql(COUNT, share="6%")
     with pytest.raises(BudgetExceeded, match="purpose 'planning'"):
@@ -243,7 +243,7 @@ def test_a_purpose_is_written_down_and_limited() -> None:
 
 @pytest.mark.parametrize(("reuse", "is_free"), [("own", False), ("all", True)])
 def test_answers_are_shared_if_the_owner_says_so(reuse: str, *, is_free: bool) -> None:
-    """An analyst pays for what another was answered, unless answers are shared."""
+    """An analyst pays for a query that another analyst was answered, unless answers are shared."""
     curator = open_curator(limits=Limits(reuse=reuse))
     first = curator.as_analyst("ana").sql(COUNT, share="1%")
     bob = curator.as_analyst("bob")
@@ -257,7 +257,7 @@ def test_answers_are_shared_if_the_owner_says_so(reuse: str, *, is_free: bool) -
 
 
 def test_an_answer_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
-    """Stored steps that are not those of today's plan are refused rather than misread."""
+    """A stored answer is refused if today's plan rounds differently."""
     stored, ledger = curator.sql(COUNT, share="1%"), curator.ledger
     question = next(iter(ledger.entries())).question
     other = ledger.reserve(question, stored.receipt.share)
@@ -269,7 +269,7 @@ def test_an_answer_of_another_rounding_is_not_shown(curator: cf.Curator) -> None
 
 @pytest.mark.parametrize("text", ["SELECT 1", COUNT + " WHERE g = 'a\0b'"])
 def test_text_that_no_database_keeps_is_refused(curator: cf.Curator, text: str) -> None:
-    """A NUL in a question is a refusal, not a failure of the ledger."""
+    """A NUL in a query is a refusal, not a failure of the ledger."""
     with pytest.raises(cf.Refusal):
         curator.sql(text, share="1%")
 
@@ -277,7 +277,7 @@ def test_text_that_no_database_keeps_is_refused(curator: cf.Curator, text: str) 
 
 
 def test_ledger_limits_and_anchor_belong_together(tmp_path: Path) -> None:
-    """An anchor needs a ledger on disk, and a ledger that is given brings its limits."""
+    """An anchor needs a ledger on disk, and a given ledger brings its own limits."""
     with pytest.raises(BadDeclaration, match="ledger on disk"):
         open_curator(anchor=tmp_path / "anchor")
     kept = MemoryLedger(open_curator().ledger.opening)
@@ -286,7 +286,7 @@ def test_ledger_limits_and_anchor_belong_together(tmp_path: Path) -> None:
 
 
 def test_losses_of_two_relations_are_not_added_up(tmp_path: Path) -> None:
-    """A ledger that was opened for one relation of neighbours refuses the other."""
+    """A ledger that was opened for one neighboring relation refuses the other."""
     path = tmp_path / "ledger.db"
     for _ in range(2):
         open_curator(path)
@@ -297,7 +297,7 @@ def test_losses_of_two_relations_are_not_added_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["memory", "disk"])
 def test_a_ledger_that_is_handed_on_keeps_its_relation(tmp_path: Path, kind: str) -> None:
-    """Two curators on one ledger must mean the same neighbours, wherever the ledger is."""
+    """Two curators on one ledger must use the same neighboring relation, for any kind of ledger."""
     place = tmp_path / "ledger.db" if kind == "disk" else None
     shared = open_curator(open_curator(place).ledger)  # type: ignore[arg-type]
     open_curator(shared.ledger)  # type: ignore[arg-type]
@@ -307,7 +307,7 @@ def test_a_ledger_that_is_handed_on_keeps_its_relation(tmp_path: Path, kind: str
 
 
 def test_a_batch_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
-    """Stored steps of a batch that are not those of today's plans are refused, not misread."""
+    """A stored batch is refused if today's plans round differently."""
     curator.release([COUNT, SUM], share="1%")
     spoil(curator)
     with pytest.raises(cf.UnsupportedQuery, match="fresh=True"):
@@ -318,7 +318,7 @@ def test_a_batch_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
 
 @pytest.mark.parametrize("name", ["quantiles", "mean", "variance", "density", "blocks"])
 def test_an_estimate_of_another_rounding_is_not_shown(curator: cf.Curator, name: str) -> None:
-    """Stored steps of an estimate that are not those of today's plan are refused, not misread."""
+    """A stored estimate is refused if today's plan rounds differently."""
     curator.register_estimator("middle", np.median, columns=["x"], bounds=[(0, 100)])
     asking: Callable[..., Any] = {
         "quantiles": lambda **how: curator.quantiles("t", "x", [0.5], share="1%", **how),
@@ -336,7 +336,7 @@ def test_an_estimate_of_another_rounding_is_not_shown(curator: cf.Curator, name:
 
 
 def spoil(curator: cf.Curator) -> None:
-    """Store the newest answer again, as if it had been written in other steps."""
+    """Store the newest answer again, as if it had been rounded differently."""
     ledger = curator.ledger
     question = next(iter(ledger.entries())).question
     stored = ledger.stored(question)

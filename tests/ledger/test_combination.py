@@ -1,4 +1,4 @@
-"""Several answers to one question, taken together."""
+"""Combinations of several answers to one query."""
 
 from fractions import Fraction
 from math import sqrt
@@ -36,7 +36,7 @@ def widths(answer: cf.Answer, name: str = "n") -> list[float]:
 
 
 def test_one_answer_is_its_own_combination() -> None:
-    """With a single stored answer nothing changes but the cost, which is nothing."""
+    """The combination of a single stored answer equals that answer, at no cost."""
     answer = ask(open_curator(), "1%")
     combined = answer.combined()
 
@@ -46,7 +46,7 @@ def test_one_answer_is_its_own_combination() -> None:
 
 
 def test_equal_answers_weigh_the_same() -> None:
-    """Four answers of one share give the mean of their totals, with half the width."""
+    """Four answers of equal shares combine to the mean of their totals, with half the width."""
     curator = open_curator()
     answers = [ask(curator, "1%") for _ in range(4)]
     combined = answers[0].combined()
@@ -60,7 +60,7 @@ def test_equal_answers_weigh_the_same() -> None:
 
 @pytest.mark.parametrize("budget", [GAUSSIAN, cf.Budget(1)], ids=["gaussian", "pure"])
 def test_precise_answers_weigh_more(budget: cf.Budget) -> None:
-    """Weights are inverse variances: 1 % and 4 % weigh 1 : 4 under mu^2, 1 : 16 under epsilon."""
+    """Weights are inverse variances: 1% and 4% weigh 1 : 4 under mu^2, 1 : 16 under epsilon."""
     curator = open_curator(budget)
     small, large = ask(curator, "1%"), ask(curator, "4%")
     combined = large.combined()
@@ -80,7 +80,7 @@ def test_precise_answers_weigh_more(budget: cf.Budget) -> None:
 
 
 def test_everything_is_computed_from_the_combination() -> None:
-    """Means, sums and their intervals come from the combined totals, and become narrower.
+    """Means, sums, and their intervals come from the combined totals, and become narrower.
 
     The budget is so large that no interval of a mean reaches the ends of the declared range.
     """
@@ -96,13 +96,13 @@ def test_everything_is_computed_from_the_combination() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("budget", [GAUSSIAN, cf.Budget(1)], ids=["gaussian", "pure"])
 def test_intervals_of_combinations_cover(budget: cf.Budget) -> None:
-    """95 % intervals of three unequal answers hold the truth that often, and 50 % ones do not.
+    """95% intervals of three unequal answers cover the true value that often; 50% ones do not.
 
-    Right intervals fail with probability ALPHA at most: the three groups' noise is independent.
+    Correct intervals fail with probability at most ALPHA, since the groups' noise is independent.
     """
     curator, inside, narrower = open_curator(budget), 0, 0
     for number in range(100):
-        # A budget has room for the answers of 16 analysts, who share none of them.
+        # A budget has room for the answers of 16 analysts, which are not shared.
         curator = curator if number % 16 else open_curator(budget)
         analyst = curator.as_analyst(f"ana{number}")
         answers = [ask(analyst, share, PLAIN) for share in ("1%", "2%", "3%")]
@@ -116,7 +116,7 @@ def test_intervals_of_combinations_cover(budget: cf.Budget) -> None:
 
 
 def test_only_what_is_free_for_the_analyst_is_combined() -> None:
-    """Others' answers take part only where the owner shares them."""
+    """Other analysts' answers are combined only if the owner shares them."""
     for reuse, parts in (("own", 1), ("all", 3)):
         curator = open_curator(limits=Limits(reuse=reuse))
         names = ("ana", "bob", "eve")
@@ -128,7 +128,7 @@ def test_only_what_is_free_for_the_analyst_is_combined() -> None:
 
 
 def test_a_choice_of_keys_cannot_be_combined() -> None:
-    """Where there are no numbers there is nothing to combine."""
+    """Chosen keys have no numbers to combine."""
     answer = ask(open_curator(), "1%", "SELECT g FROM t GROUP BY g ORDER BY COUNT(*) DESC LIMIT 1")
     with pytest.raises(cf.UnsupportedQuery, match="chosen keys"):
         answer.combined()
