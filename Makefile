@@ -38,8 +38,9 @@ check: format-check lint types layers docs test  ## what CI runs
 format-check: .venv/dev  ## complain about code that `make format` would change
 	$(BIN)/ruff format --check .
 
-lint: .venv/dev  ## look for likely mistakes
+lint: .venv/dev  ## look for likely mistakes, and for banned phrases
 	$(BIN)/ruff check .
+	$(BIN)/python -m tools.check_english
 
 types: .venv/dev  ## check types strictly
 	$(BIN)/mypy
