@@ -22,7 +22,7 @@ def declare(name: str) -> Table:
     return Table(name, pa.Table.from_pylist(ROWS), unit="who", columns={"x": Int(0, 9)})
 
 
-def test_a_second_name_is_no_second_budget() -> None:
+def test_a_second_name_shares_the_budget() -> None:
     """Rows that are declared under two names are paid from one budget.
 
     Two curators with separate ledgers, of which neither knows the other, pay twice as much.
@@ -62,7 +62,7 @@ def refund_small(rows: list[dict[str, Any]]) -> list[str]:
     return told
 
 
-def test_refusals_are_no_oracle() -> None:
+def test_refusals_reveal_nothing_about_rows() -> None:
     """Two neighboring curators refuse the same queries with the same messages.
 
     If empty answers are refunded, the refusals reveal who is in the data.

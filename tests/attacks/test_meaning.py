@@ -102,7 +102,7 @@ def ranking(scores: np.ndarray, members: int) -> float:
 
 
 @pytest.mark.statistical
-def test_a_difference_of_two_counts_hides_the_one_left_out() -> None:
+def test_a_difference_of_two_counts_hides_a_person() -> None:
     """Exact counts of everyone and of all but one reveal that person's secret; ours do not.
 
     The auditor finds no evidence against epsilon.
@@ -154,7 +154,7 @@ def test_asking_again_does_not_average_noise_away(entropy: SeededEntropy) -> Non
     assert ten > 5 * one  # the mean of ten answers at a tenth each is no better than one at all
 
 
-def test_rows_without_names_are_linked() -> None:
+def test_anonymous_rows_can_be_linked() -> None:
     """Of 8,366 anonymous people, most are identified by age, sex, weight, and height alone."""
     sample = pq.read_table(files("confide.examples") / "nhanes.parquet").to_pylist()
     traits = [(row["age"], row["sex"], row["weight_kg"], row["height_cm"]) for row in sample]
@@ -165,7 +165,7 @@ def test_rows_without_names_are_linked() -> None:
 
 
 @pytest.mark.statistical
-def test_noisy_tables_link_nobody() -> None:
+def test_noisy_tables_cannot_be_linked() -> None:
     """In a noisy table, cells with one person look like empty cells: half of each are positive.
 
     At epsilon 1/10, one more person increases that probability by 0.05. The shares among 200 and

@@ -76,7 +76,7 @@ def _pay(curator: Curator) -> Hold:
     return curator.ledger.reserve(QueryIdentity("test", "", ""), Share.floor("1%"))
 
 
-def test_the_order_of_rows_moves_no_sum() -> None:
+def test_the_order_of_rows_does_not_change_sums() -> None:
     """If a large value precedes or follows small ones, doubles differ by 1,000, our totals by 0."""
     values = [2.0**53] + [1.0] * 1_000
     naive = [float(np.add.accumulate(np.array(order))[-1]) for order in (values, values[::-1])]
@@ -158,7 +158,7 @@ def test_odd_values_change_no_shape(text: str, odd: float | None) -> None:
     "least",
     ["-9223372036854775808", "-9223372036854775807 - 1", "CAST('-9223372036854775808' AS BIGINT)"],
 )
-def test_the_least_number_of_64_bits_is_no_fault(text: str, least: str) -> None:
+def test_the_smallest_64_bit_integer_is_not_a_fault(text: str, least: str) -> None:
     """A row that reaches -2^63 is answered like any other; dividing it by -1 overflows naively."""
     with pytest.raises(duckdb.Error):
         duckdb.execute("SELECT x % -1 FROM (VALUES ((-9223372036854775808)::BIGINT)) v(x)")
@@ -254,7 +254,7 @@ LAWS: Final = (DiscreteLaplace(Fraction(20)), RoundedGaussian(Fraction(400)))
 
 
 @pytest.mark.statistical
-def test_steps_do_not_tell_the_noise() -> None:
+def test_instructions_do_not_depend_on_the_noise() -> None:
     """Every draw runs the same instructions, whatever its size; coin flips take more for more.
 
     Draws that doubles cannot decide are left out. They depend on digits far beyond those that
@@ -266,7 +266,7 @@ def test_steps_do_not_tell_the_noise() -> None:
         assert 1 == len({steps for steps in taken if "_settle" not in dict(steps)})
 
 
-def test_gaussian_noise_keeps_its_word_at_every_epsilon() -> None:
+def test_gaussian_noise_meets_its_claim_at_every_epsilon() -> None:
     """At epsilon 20, the textbook's standard deviation exceeds delta 100 times; ours is exact."""
     epsilon, delta = 20.0, 1e-5
     textbook = math.sqrt(2 * math.log(1.25 / delta)) / epsilon

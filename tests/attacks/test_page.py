@@ -16,7 +16,7 @@ def list_tests(path: Path) -> set[str]:
     return set(TESTS.findall(path.read_text(encoding="utf-8")))
 
 
-def test_every_test_that_is_named_is_there() -> None:
+def test_every_named_test_exists() -> None:
     """Each test on the page is in the file that it links to."""
     named = NAMED.findall(PAGE.read_text(encoding="utf-8"))
 

@@ -199,7 +199,7 @@ def test_questions_that_could_show_a_row_are_refused(
     assert not any(secret in "".join(told[1]) for secret in ("a'%", "1e+300", "not a day"))
 
 
-def test_comments_and_quotes_are_no_way_out(sides: tuple[Curator, Curator]) -> None:
+def test_comments_and_quotes_cannot_inject_statements(sides: tuple[Curator, Curator]) -> None:
     """A statement inside a comment, a string, or a name is not executed."""
     for text in (
         "SELECT COUNT(*) AS n FROM p -- ; DROP TABLE p",
@@ -215,7 +215,7 @@ def test_comments_and_quotes_are_no_way_out(sides: tuple[Curator, Curator]) -> N
 
 
 @pytest.mark.statistical
-def test_having_and_order_look_at_noise_alone() -> None:
+def test_having_and_order_use_noisy_values_only() -> None:
     """The groups that HAVING keeps, and their order, depend on noisy counts only.
 
     An engine keeps the group only if the target is in it. Ours keeps it by a noisy count, within
@@ -238,7 +238,7 @@ def test_having_and_order_look_at_noise_alone() -> None:
     assert not weigh(told[0], told[1], Claim.epsilon(1), false_alarms=ALPHA).is_disproof
 
 
-def test_nobody_is_alone_in_the_group_of_null() -> None:
+def test_null_is_selected_like_other_keys() -> None:
     """NULL needs partition selection like other keys, and is declared if the owner lists it."""
     rows: list[dict[str, Any]] = [{"who": person, **USUAL} for person in range(50)]
     rows.append({"who": 50, **USUAL, "t": None, "ward": None})
@@ -279,7 +279,7 @@ def test_a_key_of_one_person_is_never_named(text: str) -> None:
     assert not any("a'%" in key or "1000000" in key for key in told)
 
 
-def test_a_plain_histogram_names_everybody() -> None:
+def test_a_plain_histogram_reveals_every_key() -> None:
     """A plain engine is vulnerable: grouping lists the target's key."""
     with duckdb.connect() as plain:
         plain.register("p", pa.Table.from_pylist([USUAL, TARGET]))
@@ -310,7 +310,7 @@ def test_noise_grows_with_what_a_row_can_add(statistic: str, most: float) -> Non
     assert 2.9 * most <= width
 
 
-def test_a_column_made_anew_has_its_own_bounds() -> None:
+def test_a_redefined_column_has_its_own_bounds() -> None:
     """A subquery that gives a product the name of its column gets noise for the product."""
     curator = open_one([{"who": 1, **USUAL}], COLUMNS, budget=Budget(1))
     text = "SELECT SUM(x) AS s FROM (SELECT who, SUM({}) AS x FROM p GROUP BY who)"
@@ -320,7 +320,7 @@ def test_a_column_made_anew_has_its_own_bounds() -> None:
     assert made.errors["s"] == pytest.approx(1_000 * plain.errors["s"], rel=0.01)
 
 
-def test_many_rows_and_groups_of_one_person_are_cut() -> None:
+def test_many_rows_and_groups_of_one_person_are_limited() -> None:
     """A person with a thousand rows in all groups changes totals by at most the declared limits."""
     usual = [{"who": person, **USUAL} for person in range(10)]
     heavy = [{"who": 99, **USUAL, "x": 100, "ward": "AB"[row % 2]} for row in range(1_000)]

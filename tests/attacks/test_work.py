@@ -88,7 +88,7 @@ def test_patterns_mean_the_same_everywhere(place: Place, entropy: SeededEntropy)
     assert 4 < sum(0 < matches < TEXTS for matches in found)
 
 
-def test_no_text_keeps_an_engine_busy(place: Place) -> None:
+def test_no_string_keeps_an_engine_busy(place: Place) -> None:
     """A pattern of twelve parts finishes soon on a long string of one person that nearly matches.
 
     The textbook's matcher takes at least 2^11 times as many steps for a string twice as long.

@@ -101,7 +101,7 @@ def test_a_preview_reads_and_spends_nothing(here: Path) -> None:
     assert "would cost 25 % of the budget (epsilon 0.5)" in first.stdout
 
 
-def test_a_preview_tells_at_the_confidence_given(here: Path) -> None:
+def test_a_preview_uses_the_given_confidence(here: Path) -> None:
     """`--confidence` sets the level of half-widths, which is named above them."""
     usual, low = (
         run("preview", COUNT, "--epsilon", "0.5", "--confidence", p) for p in ("0.95", "0.5")
@@ -121,7 +121,7 @@ def test_a_preview_needs_no_price(here: Path) -> None:
     assert "would cost 1 % of the budget" in shown.stdout
 
 
-def test_a_preview_of_a_choice_tells_its_regret(here: Path) -> None:
+def test_a_preview_of_a_choice_shows_its_regret(here: Path) -> None:
     """For chosen keys, a preview shows the regret of the choice instead of a half-width."""
     shown = run("preview", "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
 
@@ -129,7 +129,7 @@ def test_a_preview_of_a_choice_tells_its_regret(here: Path) -> None:
     assert "half-width" not in shown.stdout
 
 
-def test_what_was_asked_before_is_told_to_be_free(here: Path) -> None:
+def test_a_stored_answer_is_reported_as_free(here: Path) -> None:
     """`preview` and `explain` report a stored answer, and the option that pays for a new one."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     for command in ("preview", "explain"):
@@ -207,7 +207,7 @@ def test_refusals_and_wrong_use_have_their_codes(
 @pytest.mark.parametrize(
     "wrong", [("--share", "five"), ("--error", "0"), ("--error", "5", "--confidence", "95")]
 )
-def test_what_is_no_number_is_refused_where_the_answer_is_free(
+def test_an_invalid_price_is_refused_even_for_a_free_answer(
     here: Path, wrong: tuple[str, ...]
 ) -> None:
     """An invalid price is refused even if a stored answer would be free."""
@@ -229,7 +229,7 @@ def test_a_new_answer_is_paid_for(here: Path) -> None:
     assert "add --fresh" in again.stderr
 
 
-def test_a_file_of_another_country_becomes_a_declaration(here: Path) -> None:
+def test_a_file_with_decimal_commas_becomes_a_declaration(here: Path) -> None:
     """`init` refuses a file with semicolons and decimal commas, but accepts its converted copy."""
     rows = "\n".join(f"{pid};{pid % 7},5" for pid in range(20))
     (here / "kunden.csv").write_text(f"Kunde;Größe\n{rows}\n", encoding="cp1252")
@@ -242,7 +242,7 @@ def test_a_file_of_another_country_becomes_a_declaration(here: Path) -> None:
     assert '# Groesse = { type = "float"' in (here / "new.toml").read_text(encoding="utf-8")
 
 
-def test_a_draft_tells_of_cells_that_need_a_copy(here: Path) -> None:
+def test_a_draft_suggests_converting_decimal_commas(here: Path) -> None:
     """A column of decimal commas is drafted as text, with a hint to convert the file."""
     (here / "paid.csv").write_text('pid,paid\n1,"1,5"\n2,"2,5"\n', encoding="utf-8")
     drafted = run("init", "paid.csv", "--config", "new.toml")
@@ -259,7 +259,7 @@ def test_a_refused_piece_is_underlined(here: Path) -> None:
     assert "MAX(age)" == line[carets.index("^") : carets.rindex("^") + 1]
 
 
-def test_terminal_codes_in_a_question_are_not_obeyed(here: Path) -> None:
+def test_terminal_codes_in_a_query_are_escaped(here: Path) -> None:
     """An escape character in a message is printed in escaped form."""
     shown = run("sql", 'SELECT COUNT(*) FROM "a\x1b[2Jb"', "--epsilon", "1")
 
@@ -300,7 +300,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("case", ODD)
-def test_init_says_how_to_mend_an_odd_file(here: Path, case: str) -> None:
+def test_init_explains_how_to_fix_an_odd_file(here: Path, case: str) -> None:
     """A file that cannot be drafted from is refused with a plain message and what to do."""
     body, said = ODD[case]
     (here / "odd.csv").write_bytes(body)
@@ -313,7 +313,7 @@ def test_init_says_how_to_mend_an_odd_file(here: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
-def test_the_survey_can_be_had_as_a_file(here: Path, name: str) -> None:
+def test_the_survey_can_be_written_to_a_file(here: Path, name: str) -> None:
     """`confide demo --data` writes the survey, from which `confide init` drafts a declaration."""
     assert 0 == run("demo", "--data", name).exit_code
     assert 0 == run("init", name, "--config", "new.toml").exit_code
@@ -323,7 +323,7 @@ def test_the_survey_can_be_had_as_a_file(here: Path, name: str) -> None:
     assert '# systolic = { type = "int", low = LOW, high = HIGH }' in draft
 
 
-def test_a_draft_from_a_file_with_odd_names_says_how_to_mend_them(here: Path) -> None:
+def test_a_draft_explains_how_to_fix_odd_names(here: Path) -> None:
     """The draft names columns that cannot be declared, and `init` suggests a converted copy."""
     (here / "odd.csv").write_text("Patient ID,cost\n1,2\n", encoding="utf-8")
     shown = run("init", "odd.csv", "--config", "new.toml")
@@ -344,7 +344,7 @@ def test_check_fails_when_data_and_declaration_do_not_fit(here: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [["budget"], ["ledger"], ["ledger", "--verify"]])
-def test_a_missing_ledger_is_no_secret(here: Path, command: list[str]) -> None:
+def test_a_missing_ledger_is_reported(here: Path, command: list[str]) -> None:
     """Commands about the budget warn that a ledger in memory ends with the command."""
     shown = run(*command)
 
@@ -406,7 +406,7 @@ def test_an_answer_without_groups_says_why(here: Path) -> None:
     assert "No group is shown" not in run("sql", COUNT, "--epsilon", "0.5").stderr
 
 
-def test_a_draft_of_the_demo_takes_no_words_for_flags(here: Path) -> None:
+def test_a_draft_of_the_demo_treats_words_as_text(here: Path) -> None:
     """`init` drafts a column of three words in the demo's survey as text."""
     assert 0 == run("demo", "--data", "people.csv").exit_code
     assert 0 == run("init", "people.csv", "--config", "new.toml").exit_code
@@ -424,7 +424,7 @@ def test_a_draft_of_the_demo_takes_no_words_for_flags(here: Path) -> None:
         ("[budget]", '[budget]\nneighbours = "replace"', "neighbours = 'add-remove'"),
     ],
 )
-def test_check_looks_whether_the_ledger_keeps_the_budget(
+def test_check_compares_the_ledger_with_the_budget(
     here: Path, before: str, after: str, said: str
 ) -> None:
     """A budget that differs from the ledger's is a problem; the check changes no file."""
@@ -445,7 +445,7 @@ def test_check_looks_whether_the_ledger_keeps_the_budget(
     assert (True, False) == (said in refused, "--" in refused)
 
 
-def test_a_ledger_of_another_accounting_says_so(here: Path) -> None:
+def test_a_ledger_of_another_accounting_is_reported(here: Path) -> None:
     """If only the accounting differs, the message is about the accounting."""
     with_delta = DECLARED.replace("epsilon = 2", "epsilon = 2\ndelta = 1e-8")
     (here / "confide.toml").write_text(with_delta + LEDGER, encoding="utf-8")
@@ -461,7 +461,7 @@ def test_a_ledger_of_another_accounting_says_so(here: Path) -> None:
         assert "Filter" not in said
 
 
-def test_check_tells_of_a_damaged_ledger(here: Path) -> None:
+def test_check_reports_a_damaged_ledger(here: Path) -> None:
     """A file that is not a ledger is listed as a problem, without other output."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     (here / "ledger.db").write_bytes(b"this is no database, and long enough to look at" * 100)
@@ -514,7 +514,7 @@ def test_check_reads_a_ledger_that_is_in_use(here: Path) -> None:
     assert "a budget of epsilon 3 and delta 0" in " ".join(shown.stdout.replace("│", " ").split())
 
 
-def test_figures_about_rows_are_said_to_be_for_the_owner_alone(here: Path) -> None:
+def test_results_from_rows_are_followed_by_a_warning(here: Path) -> None:
     """Results from real rows are followed by a warning."""
     narrow = DECLARED.replace("high = 120", "high = 20")
     (here / "confide.toml").write_text(narrow, encoding="utf-8")
@@ -522,7 +522,7 @@ def test_figures_about_rows_are_said_to_be_for_the_owner_alone(here: Path) -> No
     assert "about real rows: keep them to yourself" in run("check").stdout
 
 
-def test_check_notes_texts_whose_keys_can_never_be_named(here: Path) -> None:
+def test_check_notes_strings_whose_keys_can_never_be_released(here: Path) -> None:
     """Without delta, a text column gets a note that its keys cannot be released."""
     text = DECLARED.replace('ward = { type = "category", values = ["A", "=B"] }', WARD)
     (here / "confide.toml").write_text(text, encoding="utf-8")
@@ -535,7 +535,7 @@ def test_check_notes_texts_whose_keys_can_never_be_named(here: Path) -> None:
     assert "no key of a text" not in run("check").stdout
 
 
-def test_check_has_nothing_to_say_of_a_category_without_delta(here: Path) -> None:
+def test_check_accepts_a_category_without_delta(here: Path) -> None:
     """A category without delta gets no note, since its keys are declared."""
     shown = run("check")
 

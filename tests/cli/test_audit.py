@@ -75,7 +75,7 @@ def test_a_disproof_is_an_exit_code(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert '<tr class="convicted">' in (folder / "audit-report.html").read_text(encoding="utf-8")
 
 
-def test_a_wrong_declaration_is_told_before_anything_is_tried(folder: Path) -> None:
+def test_a_wrong_declaration_is_reported_before_the_audit(folder: Path) -> None:
     """A file that declares nothing exits with 2."""
     (folder / "confide.toml").write_text("[budget]\n", encoding="utf-8")
 

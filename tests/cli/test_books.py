@@ -86,7 +86,7 @@ def test_the_ledger_is_shown_and_verified(here: Path) -> None:
     assert "balance and chain agree" in shown.stdout
 
 
-def test_analysts_are_listed_with_what_they_have(here: Path) -> None:
+def test_analysts_are_listed_with_their_limits(here: Path) -> None:
     """`confide budget` shows the limit of each declared analyst."""
     shown = run("budget").stdout
 
@@ -205,7 +205,7 @@ def test_a_restored_ledger_is_not_accepted(here: Path) -> None:
     assert old == (here / "ledger.db").read_bytes()
 
 
-def test_the_books_of_either_relation_are_shown(here: Path) -> None:
+def test_a_ledger_of_either_relation_is_shown(here: Path) -> None:
     """A ledger under neighbours = "replace" can be shown, verified, and exported."""
     declared = DECLARATION.replace("epsilon = 1\n", 'epsilon = 1\nneighbours = "replace"\n')
     (here / "confide.toml").write_text(declared, encoding="utf-8")

@@ -31,7 +31,7 @@ def test_the_sample_is_declared_as_it_is() -> None:
     assert [] == [found for found in inspect_table(sample_table()) if found.is_problem]
 
 
-def test_the_demo_tells_what_it_should(outcomes: list[Outcome]) -> None:
+def test_the_demo_covers_all_outcomes(outcomes: list[Outcome]) -> None:
     """At least six queries are answered, one is free, two are refused, and some budget is left."""
     answered = [one for one in outcomes if one.figures is not None and not one.is_reused]
 
@@ -125,7 +125,7 @@ def test_help_does_not_load_the_engine() -> None:
     assert "[]" == run_python("-c", program).strip()
 
 
-def test_the_page_cuts_nothing_off(outcomes: list[Outcome]) -> None:
+def test_the_page_truncates_nothing(outcomes: list[Outcome]) -> None:
     """Long lines wrap, errors show their sign, and the cost has a margin."""
     page = write_report(outcomes, 2)
 

@@ -53,7 +53,7 @@ def run(*arguments: str, **environment: str) -> Result:
         ("confide.mcp", "mcp", ["mcp"]),
     ],
 )
-def test_without_an_extra_a_door_says_what_to_install(
+def test_a_command_names_a_missing_extra(
     here: Path, monkeypatch: pytest.MonkeyPatch, missing: str, extra: str, command: list[str]
 ) -> None:
     """A command that needs more packages names the extra to install, and exits with 2."""
@@ -119,7 +119,7 @@ def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
         ("cannot be written", ["holdout", "experiment", "--out", "nowhere/figures.svg"]),
     ],
 )
-def test_wrong_use_says_what_to_type(here: Path, said: str, arguments: list[str]) -> None:
+def test_wrong_use_is_explained(here: Path, said: str, arguments: list[str]) -> None:
     """Wrong use exits with 2 and a helpful message."""
     shown = run(*arguments)
 
@@ -139,7 +139,7 @@ def test_a_missing_token_is_not_a_bad_declaration(here: Path, arguments: list[st
     assert "CONFIDE_TOKEN" in shown.stderr
 
 
-def test_local_tools_have_what_is_declared(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_tools_use_the_declaration(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`confide mcp` scores on the declared leaderboards, within the declared rate limit."""
     askers: list[Callable[[None], ToolBackend]] = []
 

@@ -72,7 +72,7 @@ def test_a_ledger_without_charges_says_so() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
-def test_no_figure_is_cut_off(width: int) -> None:
+def test_no_value_is_truncated(width: int) -> None:
     """Every value and every interval is shown in full on a terminal of any width."""
     console = screen(width)
     show_figures(console, FIGURES)
@@ -86,7 +86,7 @@ def test_no_figure_is_cut_off(width: int) -> None:
     assert "…" not in whole
 
 
-def test_a_cell_that_is_too_wide_goes_on_below() -> None:
+def test_a_wide_cell_is_wrapped() -> None:
     """A word wider than its column is wrapped rather than truncated."""
     console, table = screen(40), make_table("a", "b")
     table.add_row("x" * 70, "y" * 70)
@@ -96,7 +96,7 @@ def test_a_cell_that_is_too_wide_goes_on_below() -> None:
     assert (70, 70) == (whole.count("x"), whole.count("y"))
 
 
-def test_words_are_broken_between_words_and_carets_stay_below() -> None:
+def test_messages_wrap_and_carets_stay_aligned() -> None:
     """A message fits the terminal, and a query stays aligned with its carets."""
     question, carets = "line 1: SELECT MAX(age) FROM visits WHERE age > 20 AND ward = 'A'", " " * 15
     message = f"{'words ' * 30}\n{question}\n{carets}^^^\n  line 3: {'more ' * 20}"
@@ -112,7 +112,7 @@ def test_words_are_broken_between_words_and_carets_stay_below() -> None:
 
 
 @pytest.mark.parametrize("text", [":heart: is no ward", "[red]A[/red]", "http://a 12 'B'"])
-def test_no_text_is_rewritten(text: str) -> None:
+def test_no_text_is_changed(text: str) -> None:
     """Text that looks like an emoji code or like markup is printed unchanged."""
     console = screen(80, is_terminal=False)
     print_message(console, text, style="red")
@@ -130,7 +130,7 @@ def test_a_program_reads_a_message_as_one_line() -> None:
     assert 1 == len(shown(console))
 
 
-def test_a_budget_is_no_option() -> None:
+def test_a_budget_in_a_message_is_not_an_option() -> None:
     """Keyword arguments become command-line options, but a budget in a message stays unchanged."""
     assert "say --epsilon or --share" == name_options("say epsilon= or share=")
     assert "--share 5% is too much" == name_options("share=5% is too much")
@@ -142,7 +142,7 @@ def test_a_budget_is_no_option() -> None:
     "quoted",
     ["'epsilon=1' is not a day", 'column "share=5" is unknown', r"got 'it\'s fresh=True', a text"],
 )
-def test_what_stands_in_quotes_is_left_alone(quoted: str) -> None:
+def test_quoted_text_stays_unchanged(quoted: str) -> None:
     """An analyst's own quoted text stays unchanged, and options next to it are still renamed."""
     assert f"{quoted}; the analysts' way: say --share" == name_options(
         f"{quoted}; the analysts' way: say share="

@@ -61,7 +61,7 @@ def open_two(home: Home, meeting: Meeting) -> tuple[SqlLedger, SqlLedger]:
     return one, other
 
 
-def test_a_charge_that_meets_another_goes_again(home: Home, meeting: Meeting) -> None:
+def test_a_conflicting_charge_is_retried(home: Home, meeting: Meeting) -> None:
     """After a conflict, both charges are in the ledger once, and the running totals are correct."""
     one, other = open_two(home, meeting)
     meeting.acts.append(lambda: other.reserve(ask("SELECT 2"), TENTH))
@@ -101,7 +101,7 @@ def test_an_answer_that_meets_the_naming_of_an_anchor_is_refused(
     assert ["held"] == [entry.state for entry in one.entries()]
 
 
-def test_two_that_meet_do_not_pass_the_budget(home: Home, meeting: Meeting) -> None:
+def test_conflicting_charges_do_not_exceed_the_budget(home: Home, meeting: Meeting) -> None:
     """If two halves fit only one by one, the second is refused after a conflict."""
     one, other = open_two(home, meeting)
     one.reserve(ask(), TENTH)
@@ -113,7 +113,7 @@ def test_two_that_meet_do_not_pass_the_budget(home: Home, meeting: Meeting) -> N
     one.verify()
 
 
-def test_two_answers_that_meet_are_one(home: Home, meeting: Meeting) -> None:
+def test_conflicting_answers_are_stored_once(home: Home, meeting: Meeting) -> None:
     """The second of two concurrent answers is not stored, although its read saw none."""
     one, other = open_two(home, meeting)
     hold = one.reserve(ask(), TENTH, key="k")
@@ -128,7 +128,7 @@ def test_two_answers_that_meet_are_one(home: Home, meeting: Meeting) -> None:
     one.verify()
 
 
-def test_a_key_that_was_given_away_meanwhile_charges_nothing(home: Home, meeting: Meeting) -> None:
+def test_a_key_that_was_used_meanwhile_charges_nothing(home: Home, meeting: Meeting) -> None:
     """A key that was assigned to a free answer after the read stops the charge."""
     one, other = open_two(home, meeting)
     receipt = other.commit(other.reserve(ask(), TENTH), NOISY)
@@ -140,7 +140,7 @@ def test_a_key_that_was_given_away_meanwhile_charges_nothing(home: Home, meeting
     one.verify()
 
 
-def test_others_are_met_once_and_then_expected(home: Home, meeting: Meeting) -> None:
+def test_the_head_is_locked_early_after_a_conflict(home: Home, meeting: Meeting) -> None:
     """After a conflict, the head is locked before reading for some time."""
     one, other = open_two(home, meeting)
     small = Share.floor("1/1000000")
@@ -190,7 +190,7 @@ def test_a_restart_of_the_server_refuses_no_charge(home: Home, postgres: Postgre
     assert 2 == len(list(ledger.entries()))
 
 
-def test_a_write_that_may_have_lasted_is_not_repeated(
+def test_a_write_that_may_have_committed_is_not_retried(
     home: Home, meeting: Meeting, postgres: Postgres
 ) -> None:
     """A connection that is cut during the write is a fault; the key finds the outcome."""
@@ -205,7 +205,9 @@ def test_a_write_that_may_have_lasted_is_not_repeated(
     one.verify()
 
 
-def test_a_look_that_was_cut_is_repeated(home: Home, meeting: Meeting, postgres: Postgres) -> None:
+def test_a_read_on_a_cut_connection_is_retried(
+    home: Home, meeting: Meeting, postgres: Postgres
+) -> None:
     """A connection that was cut while idle causes no error."""
     one, _ = open_two(home, meeting)
     one.reserve(ask(), TENTH)
@@ -215,7 +217,7 @@ def test_a_look_that_was_cut_is_repeated(home: Home, meeting: Meeting, postgres:
     assert 2 * TENTH.units == one.filter.spent.units
 
 
-def test_a_hold_of_another_ledger_is_not_answered(home: Home, meeting: Meeting) -> None:
+def test_a_hold_of_another_ledger_is_refused(home: Home, meeting: Meeting) -> None:
     """An answer is stored only in the ledger that holds its charge."""
     one, _ = open_two(home, meeting)
     elsewhere = home.open()

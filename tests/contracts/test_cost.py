@@ -103,7 +103,7 @@ def lengthen(ledger: SqlLedger) -> None:
         connection.execute(text("ANALYZE"))
 
 
-def test_every_look_up_is_one_step_into_an_index(ledger: SqlLedger) -> None:
+def test_every_lookup_uses_an_index(ledger: SqlLedger) -> None:
     """No statement of a request scans a table or sorts."""
     heard = listen(ledger, lambda: answer_one(ledger, "new"))
     selects = [one for one in heard if one[0].lstrip().startswith(("SELECT", "UPDATE", "WITH"))]
@@ -122,7 +122,7 @@ def test_every_look_up_is_one_step_into_an_index(ledger: SqlLedger) -> None:
     assert [] == [plan for plan in bad if "using index" not in plan.lower() or "Sort" in plan]
 
 
-def test_the_check_above_has_teeth(ledger: SqlLedger) -> None:
+def test_a_table_scan_is_detected(ledger: SqlLedger) -> None:
     """A statement that needs the whole history is detected, so the check above has power."""
     [whole] = listen(ledger, lambda: sum_up(ledger))[-1:]
     plan = explain(ledger, whole)

@@ -102,7 +102,7 @@ def test_every_question_gives_the_integers_of_duckdb(
 
 
 @pytest.mark.parametrize("question", REORDERED)
-def test_no_row_makes_whole_numbers_fail(question: str, other: Place) -> None:
+def test_no_row_makes_integers_fail(question: str, other: Place) -> None:
     """A query whose numbers could exceed 64 bits on some rows reads all of them."""
     read_both(question, other)
 
@@ -186,7 +186,7 @@ def test_every_family_is_answered_as_the_matrix_says(
         assert (expected == actual) != (cell in EXPECTED)
 
 
-def test_a_last_bit_differs_where_the_matrix_says_near(
+def test_a_last_bit_differs_only_on_the_listed_engines(
     other: Place, request: pytest.FixtureRequest
 ) -> None:
     """A query that magnifies a last bit has the same result on all engines but the listed ones."""
@@ -211,7 +211,7 @@ def test_the_matrix_has_every_family_and_engine() -> None:
 
 
 @pytest.mark.parametrize("text", CUT)
-def test_a_unit_is_cut_to_the_same_rows(text: str, other: Place) -> None:
+def test_contribution_bounding_keeps_the_same_rows(text: str, other: Place) -> None:
     """With one salt, the same rows of each unit are kept as on DuckDB."""
     pair = pair_world(crowded, other)
     plan = pair.plan(text)
@@ -406,7 +406,7 @@ def names_table() -> PublicTable:
     return PublicTable("names", pa.table(rows))
 
 
-def test_public_tables_are_known_alike(other: Place) -> None:
+def test_public_tables_have_the_same_facts(other: Place) -> None:
     """Types, ranges, values, and uniqueness of public columns are those that DuckDB finds."""
     private = make_world([{"pid": 1, "k": "a"}], {"k": Text()}).tables
     pair = pair_tables([*private, names_table()], other)
@@ -423,7 +423,7 @@ def simple(**changes: Any) -> Table:
     return Table("t", rows, unit="pid", columns=changes.pop("columns", declared), **changes)
 
 
-def test_a_column_that_is_not_there_is_the_owner_to_mend(place: Place) -> None:
+def test_a_missing_column_is_a_bad_declaration(place: Place) -> None:
     """A declared column that the source lacks is named when the engine is opened."""
     tables = place.move([simple(columns={"x": Float(0, 5), "kk": Text()})])
 
@@ -468,7 +468,7 @@ ELSEWHERE: Final = {("local", "date")}
 """A copy in Spark is a timestamp in its session's time zone, so its date may differ."""
 
 
-def test_what_can_never_be_read_as_declared_is_the_owner_to_mend(place: Place) -> None:
+def test_an_unreadable_stored_type_is_a_bad_declaration(place: Place) -> None:
     """A stored type whose values would all be NULL is refused, with its name and advice."""
     (there,) = place.move([PublicTable("t", pa.table({"pid": [1, 2], **STORED}))])
     for stored, kind in UNFIT:
@@ -480,7 +480,7 @@ def test_what_can_never_be_read_as_declared_is_the_owner_to_mend(place: Place) -
             open_engine(Catalog([table]), salt=SALT)
 
 
-def test_what_can_be_read_as_declared_is(place: Place) -> None:
+def test_readable_stored_types_are_read(place: Place) -> None:
     """For every other pair of stored type and declared kind, values are read as on DuckDB."""
     pairs = [(s, k) for s in STORED for k in KINDS if (s, k) not in UNFIT]
     rows = pa.table({"pid": [1, 2], **{f"{s}_{k}": STORED[s] for s, k in pairs}})
@@ -520,7 +520,7 @@ class Broken(RuntimeError):
 
 
 @pytest.mark.parametrize("method", ["_rows", "_columns"])
-def test_a_fault_tells_the_owner_what_and_the_analyst_nothing(
+def test_a_fault_is_explained_to_the_owner_only(
     method: str,
     place: Place,
     monkeypatch: pytest.MonkeyPatch,

@@ -57,7 +57,7 @@ def test_a_copy_of_a_database_waits_as_long(tmp_path: Path) -> None:
     assert 1_500 == waits
 
 
-def test_what_does_not_fit_changes_nothing(home: Home) -> None:
+def test_a_refused_charge_changes_nothing(home: Home) -> None:
     """A refused charge leaves the balance and the history unchanged."""
     ledger = home.open()
     ledger.reserve(ask(), Share.floor("95%"))
@@ -166,7 +166,7 @@ def test_an_answer_comes_back_as_it_was(home: Home) -> None:
     assert [noisy] == [stored.noisy for stored in home.again().answers(ask())]
 
 
-def test_an_answer_that_is_no_json_is_not_kept(home: Home) -> None:
+def test_an_answer_that_is_not_json_is_refused(home: Home) -> None:
     """An answer that is not JSON is refused before the ledger changes, and the hold stays."""
     ledger = home.open()
     hold = ledger.reserve(ask(), TENTH)
@@ -220,7 +220,7 @@ def test_a_hold_is_used_once() -> None:
         hold.use()
 
 
-def test_a_key_stands_for_its_hold_and_then_for_its_answer(home: Home) -> None:
+def test_a_key_finds_its_hold_and_then_its_answer(home: Home) -> None:
     """A key finds its charge after a crash, and its answer after the commit; it is charged once."""
     ledger = home.open()
     assert ledger.resume(ask(), "k") is None
@@ -264,7 +264,7 @@ def test_each_analyst_has_keys_of_their_own(home: Home) -> None:
     ledger.verify()
 
 
-def test_a_key_stands_for_a_free_answer_too(home: Home) -> None:
+def test_a_key_finds_its_free_answer_too(home: Home) -> None:
     """A key that got a stored answer gets the same one later, even after newer answers."""
     ledger = home.open()
     first = ledger.commit(ledger.reserve(ask(), TENTH), NOISY)
@@ -287,7 +287,7 @@ def test_each_receipt_links_to_all_before_it(home: Home) -> None:
     assert first.digest != second.digest
 
 
-def test_an_entry_tells_all_but_the_data(home: Home) -> None:
+def test_an_entry_shows_everything_but_the_data(home: Home) -> None:
     """An entry has query, analyst, exact loss, share, time, state, key, and both hashes."""
     ledger = home.open(PureFilter(Fraction(3)), clock=Clock(1_700_000_000_000_000))
     ledger.reserve(ask(), TENTH, key="k")

@@ -50,7 +50,7 @@ def test_analysts_together_spend_no_more_than_the_budget(home: Home) -> None:
     assert Share.floor(1) == ledger.filter.spent
 
 
-def test_a_purpose_has_its_limit_whoever_asks(home: Home) -> None:
+def test_a_purpose_has_one_limit_for_all_analysts(home: Home) -> None:
     """The spending of several analysts for one purpose adds up."""
     ledger = home.open(limits=Limits(purposes={"planning": "12%", "research": 1}))
     planning = replace(ask(), purpose="planning")
@@ -60,7 +60,7 @@ def test_a_purpose_has_its_limit_whoever_asks(home: Home) -> None:
     assert 10 == grants(ledger, replace(planning, purpose="research"), HUNDREDTH, most=10)
 
 
-def test_a_window_opens_again(home: Home) -> None:
+def test_a_limit_resets_with_its_window(home: Home) -> None:
     """A daily limit resets each day, and unused limits do not carry over."""
     clock = Clock()
     ledger = home.open(limits=Limits(analysts={"ana": Limit(day="5%")}), clock=clock)
@@ -126,7 +126,7 @@ def test_an_allowance_is_what_can_be_spent(home: Home) -> None:
     assert Share(0) == ledger.allowance("ana", "planning").left
 
 
-def test_answers_of_others_are_free_if_the_owner_says_so(home: Home) -> None:
+def test_shared_answers_are_free(home: Home) -> None:
     """Own answers are always found; those of others only under reuse="all"."""
     for reuse, found in (("own", 0), ("all", 1)):
         ledger = home.open(limits=Limits(reuse=reuse))
@@ -180,7 +180,7 @@ def test_wrong_limits_are_refused(said: str, make: object) -> None:
         make()
 
 
-def test_the_budget_stands_above_all_limits(home: Home) -> None:
+def test_limits_never_exceed_the_budget(home: Home) -> None:
     """Limits that add up to more than the budget grant no more than the budget."""
     ledger = home.open(WHOLE, Limits(analysts={"ana": 1, "bob": 1}))
     ledger.reserve(ask(), Share.floor("70%"))

@@ -158,7 +158,7 @@ SHARES: Final[dict[str, Callable[[], int]]] = {
 
 
 @pytest.mark.slow
-def test_a_ledger_does_what_the_model_does(home: Home, tmp_path: Path) -> None:
+def test_a_ledger_matches_the_model(home: Home, tmp_path: Path) -> None:
     """Over 10,000 steps, divided among the kinds, no ledger differs from the model."""
     kind = type("Compared", (Comparison,), {"home": home})
     examples = max(1, SHARES[home.kind]() // EACH)

@@ -42,7 +42,7 @@ def change(home: Home, statement: str) -> int:
 
 
 @pytest.mark.parametrize(("table", "column"), COLUMNS)
-def test_a_changed_column_is_noticed(lasting: Home, table: str, column: str) -> None:
+def test_a_changed_column_is_detected(lasting: Home, table: str, column: str) -> None:
     """`verify` detects a change in any column of a record or of the head."""
     ledger = keep_three(lasting.open())
     value = CHANGED.get(column, "x" if column in ("digest", "noisy") else 7)
@@ -52,7 +52,7 @@ def test_a_changed_column_is_noticed(lasting: Home, table: str, column: str) -> 
 
 
 @pytest.mark.parametrize("number", range(5))
-def test_a_missing_record_is_noticed(lasting: Home, number: int) -> None:
+def test_a_missing_record_is_detected(lasting: Home, number: int) -> None:
     """A deleted record is detected, even the last one."""
     ledger = keep_three(lasting.open())
     gone = [
@@ -65,7 +65,7 @@ def test_a_missing_record_is_noticed(lasting: Home, number: int) -> None:
         ledger.verify()
 
 
-def test_the_newest_record_is_looked_at_when_a_ledger_is_opened(lasting: Home) -> None:
+def test_the_newest_record_is_checked_when_a_ledger_opens(lasting: Home) -> None:
     """A ledger whose last record is missing does not open, even without verification."""
     keep_three(lasting.open())
     change(lasting, "DELETE FROM confide_charges WHERE number = 4")
@@ -73,7 +73,7 @@ def test_the_newest_record_is_looked_at_when_a_ledger_is_opened(lasting: Home) -
         lasting.again()
 
 
-def test_a_changed_balance_grants_nothing(lasting: Home) -> None:
+def test_a_changed_balance_is_detected(lasting: Home) -> None:
     """A head that shows less than was charged is detected before the next charge."""
     ledger = keep_three(lasting.open())
     change(lasting, "UPDATE confide_head SET spent = 0")
@@ -82,7 +82,7 @@ def test_a_changed_balance_grants_nothing(lasting: Home) -> None:
             used()
 
 
-def test_a_changed_answer_is_not_given_out(lasting: Home) -> None:
+def test_a_changed_answer_is_not_returned(lasting: Home) -> None:
     """An answer that differs from the committed one is a fault when it is requested again."""
     ledger = keep_three(lasting.open())
     change(lasting, "UPDATE confide_answers SET noisy = '{}'")
@@ -92,7 +92,7 @@ def test_a_changed_answer_is_not_given_out(lasting: Home) -> None:
         ledger.resume(ask("SELECT 1"), "k1")
 
 
-def test_a_forgotten_answer_is_noticed(lasting: Home) -> None:
+def test_a_deleted_answer_is_detected(lasting: Home) -> None:
     """An answered charge cannot be turned back into an open hold."""
     ledger = keep_three(lasting.open())
     change(lasting, "DELETE FROM confide_answers WHERE entry = 0")
@@ -110,7 +110,7 @@ MEMORY: dict[str, Callable[[MemoryLedger], object]] = {
 
 
 @pytest.mark.parametrize("what", MEMORY)
-def test_memory_is_checked_alike(what: str) -> None:
+def test_the_memory_ledger_detects_changes(what: str) -> None:
     """The ledger in memory detects the same changes."""
     home = Home("memory", None, None)  # type: ignore[arg-type]
     ledger = keep_three(home.open())

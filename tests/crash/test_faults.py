@@ -143,7 +143,7 @@ except Fault as fault:
 """
 
 
-def test_a_file_that_may_not_be_written_is_a_fault(tmp_path: Path, home: Home) -> None:
+def test_a_read_only_file_is_a_fault(tmp_path: Path, home: Home) -> None:
     """A query fails without a charge if the ledger is read-only."""
     home.open().reserve(ask(), TENTH)
     home.close()
@@ -164,7 +164,7 @@ def test_a_file_that_may_not_be_written_is_a_fault(tmp_path: Path, home: Home) -
     assert Path(home.address).read_bytes() == copy.read_bytes()
 
 
-def test_a_server_that_may_not_be_written_is_a_fault(postgres: Postgres, tmp_path: Path) -> None:
+def test_a_read_only_server_is_a_fault(postgres: Postgres, tmp_path: Path) -> None:
     """A replica, or a server in read-only mode, grants nothing."""
     home = Home("postgresql", tmp_path, postgres)
     ledger = home.open()
@@ -229,7 +229,7 @@ def test_a_corrupted_page_is_a_fault(home: Home) -> None:
 
 
 @pytest.mark.parametrize("part", [Fraction(0), Fraction(1, 10), Fraction(1, 2), Fraction(9, 10)])
-def test_a_truncated_file_is_no_new_budget(home: Home, part: Fraction) -> None:
+def test_a_truncated_file_is_a_fault(home: Home, part: Fraction) -> None:
     """A truncated file is a fault; with its anchor, even an empty file is one."""
     anchor = home.folder / "anchor.log"
     ledger = home.open(anchor=anchor)
@@ -242,7 +242,7 @@ def test_a_truncated_file_is_no_new_budget(home: Home, part: Fraction) -> None:
         home.again(anchor=anchor).verify()
 
 
-def test_a_file_that_is_no_ledger_is_left_alone(home: Home) -> None:
+def test_a_file_of_another_kind_stays_unchanged(home: Home) -> None:
     """A file that is not a ledger is a fault, and stays unchanged."""
     path = home.folder / "letter.db"
     path.write_bytes(b"Dear owner, " * 1_000)
@@ -287,7 +287,7 @@ def test_a_missing_folder_is_a_fault(tmp_path: Path) -> None:
         open_ledger(tmp_path / "none" / "ledger.db", WHOLE)
 
 
-def test_a_server_that_is_gone_is_a_fault(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_a_fault(tmp_path: Path) -> None:
     """An unreachable server is a fault whose message contains no password."""
     with pytest.raises(LedgerUnavailable) as caught:
         open_ledger(f"postgresql://me:secret@/x?host={tmp_path}", WHOLE)

@@ -65,7 +65,7 @@ def test_nothing_is_lost_by_a_kill(reports: dict[str, dict[str, Any]]) -> None:
 
 
 @pytest.mark.slow
-def test_kills_fall_everywhere(reports: dict[str, dict[str, Any]]) -> None:
+def test_kills_hit_every_phase(reports: dict[str, dict[str, Any]]) -> None:
     """Some kills hit between charge and answer, some after it, and a third hit distinct steps."""
     for report in reports.values():
         assert 0 < report["resumed"] < report["kills"]
@@ -78,7 +78,7 @@ def test_kills_fall_everywhere(reports: dict[str, dict[str, Any]]) -> None:
     ("mode", "said"),
     [("answer-first", "not committed"), ("no-keys", "not charged exactly once")],
 )
-def test_a_wrong_path_is_convicted(scratch: Path, mode: str, said: str) -> None:
+def test_a_wrong_path_is_detected(scratch: Path, mode: str, said: str) -> None:
     """A path that answers before it commits, or forgets keys, fails within forty kills."""
     words = ("--kills", "40", "--mode", mode)
     report = finish(start(str(scratch / f"{mode}.db"), scratch / f"{mode}.log", "teeth", *words))

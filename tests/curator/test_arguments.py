@@ -37,7 +37,7 @@ WRONG: list[tuple[str, Callable[[cf.Curator], object]]] = [
 
 
 @pytest.mark.parametrize(("told", "wrong"), WRONG, ids=[told for told, _ in WRONG])
-def test_what_is_no_such_thing_is_refused_in_words(
+def test_arguments_of_a_wrong_type_are_refused(
     told: str, wrong: Callable[[cf.Curator], object]
 ) -> None:
     """A wrong argument raises an error of confide, not of Python, and costs nothing."""
@@ -90,13 +90,13 @@ def refused(column: str, value: Any) -> str:
     ],
 )
 @pytest.mark.parametrize("column", ["a", "d"])
-def test_a_moment_within_a_day_is_no_day(column: str, moment: Any) -> None:
+def test_a_timestamp_within_a_day_is_refused(column: str, moment: Any) -> None:
     """A timestamp within a day, or one out of range, is refused rather than truncated."""
     assert "a day" in refused(column, moment)
 
 
 @pytest.mark.parametrize("nothing", [pd.NaT, np.datetime64("NaT"), np.datetime64("NaT", "ns")])
-def test_no_time_is_refused_with_what_to_write(nothing: Any) -> None:
+def test_nat_is_refused(nothing: Any) -> None:
     """NaT is refused rather than treated as a date or NULL."""
     assert "NaT is no day; write a day, None for NULL" in refused("d", nothing)
 
@@ -112,6 +112,6 @@ def test_no_time_is_refused_with_what_to_write(nothing: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("column", ["a", "d"])
-def test_a_span_of_time_is_no_number(column: str, span: Any) -> None:
+def test_a_time_span_is_refused(column: str, span: Any) -> None:
     """A time span is refused where a date or a number is expected, in any unit."""
     assert "a span of time is no value; write a number" in refused(column, span)

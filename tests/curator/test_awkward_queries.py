@@ -192,7 +192,7 @@ def earned() -> World:
         "SELECT COUNT(*) AS n, COUNT(size) AS c FROM t LEFT JOIN names ON k = word",
     ],
 )
-def test_shared_texts_are_answered_as_by_duckdb(text: str) -> None:
+def test_shared_strings_are_answered_as_by_duckdb(text: str) -> None:
     """All keys that enough people share are released with DuckDB's values, and can be joined."""
     world = earned()
     names = pa.table({"word": list(KEYS[:6]), "name": list("uvwuvw"), "size": [1, 2, 3, 4, 5, 6]})

@@ -108,7 +108,7 @@ def test_an_error_that_no_double_holds_gets_an_equal_share() -> None:
     assert [Fraction(1, 4)] * 2 == [answer.cost.share for answer in answers]
 
 
-def test_what_would_fill_the_memory_is_refused_before_it_is_paid(
+def test_too_large_an_answer_is_refused_before_it_is_charged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The number of values in an answer or in a whole batch is limited before any charge."""

@@ -105,7 +105,7 @@ def are_near(expected: dict[str, Any], actual: dict[str, Any]) -> bool:
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("statistics", STATISTICS)
 @pytest.mark.parametrize("rows", [1, 3, 5])
-def test_the_rows_that_stay_are_counted(rows: int, statistics: str, accounting: str) -> None:
+def test_the_rows_that_are_kept_are_counted(rows: int, statistics: str, accounting: str) -> None:
     """As many rows of each person are kept as allowed, and all columns use the same rows."""
     text = f"SELECT who, SUM(code) AS code, {statistics} FROM t GROUP BY who"
     answer = ask(text, Limits(rows, rows), accounting)
@@ -118,7 +118,7 @@ def test_the_rows_that_stay_are_counted(rows: int, statistics: str, accounting: 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("limits", [Limits(6, 1), Limits(4, 2), Limits(2, 1)], ids=str)
-def test_the_groups_that_stay_are_counted(limits: Limits, accounting: str) -> None:
+def test_the_groups_that_are_kept_are_counted(limits: Limits, accounting: str) -> None:
     """A person is kept in as many groups as allowed, with all of their rows up to the limit."""
     text = "SELECT who, k, SUM(code) AS code, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY who, k"
     answer = ask(text, limits, accounting)
@@ -141,7 +141,7 @@ def test_the_groups_that_stay_are_counted(limits: Limits, accounting: str) -> No
 
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("condition", ["TRUE", "x > 4", "k = 'b'", "code <> 4"])
-def test_conditions_come_before_the_cut(condition: str, accounting: str) -> None:
+def test_conditions_apply_before_contribution_bounding(condition: str, accounting: str) -> None:
     """Rows that a condition excludes do not count toward the limit."""
     text = f"SELECT who, SUM(code) AS code, COUNT(*) AS n FROM t WHERE {condition} GROUP BY who"
     answer = ask(text, Limits(2, 2), accounting)
@@ -156,7 +156,7 @@ def test_conditions_come_before_the_cut(condition: str, accounting: str) -> None
 
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize(("size", "limit"), [(9, 4), (9, 1), (3, 5)])
-def test_subqueries_see_the_rows_that_stay(size: int, limit: int, accounting: str) -> None:
+def test_subqueries_use_the_rows_that_are_kept(size: int, limit: int, accounting: str) -> None:
     """A person's own statistics are computed from the rows that are kept."""
     rows = [row for row in make_rows() if row["pid"] == size - 1]
     world = make_world(rows, COLUMNS, max_rows_per_unit=limit)
@@ -174,7 +174,7 @@ def test_subqueries_see_the_rows_that_stay(size: int, limit: int, accounting: st
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
-def test_joined_rows_are_cut_together(accounting: str) -> None:
+def test_joined_rows_are_limited_together(accounting: str) -> None:
     """At most the product of both limits is kept of the pairs that a join makes."""
     left = [{"pid": p, "who": WHO[p], "a": 2.0**i} for p in range(9) for i in range(1 + p % 3)]
     right = [{"pid": p, "b": 8.0**i} for p in range(9) for i in range(1 + p // 3)]
@@ -206,7 +206,7 @@ def test_joined_rows_are_cut_together(accounting: str) -> None:
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
-def test_equal_rows_are_cut_to_the_limit(accounting: str) -> None:
+def test_equal_rows_count_up_to_the_limit(accounting: str) -> None:
     """A person with many equal visits in several wards counts as often as the owner allows."""
     rows = [
         {"pid": person, "ward": ward, "cost": float(person)}

@@ -85,7 +85,7 @@ def test_a_day_outside_the_calendar_touches_no_other_group(odd: str) -> None:
     assert 1 == sum(map(abs, moved.values()))
 
 
-def test_a_join_that_compares_in_another_type_is_cut() -> None:
+def test_a_join_that_compares_in_another_type_is_limited() -> None:
     """A row matches at most one partner if partners differ only beyond double precision."""
     near = pd.DataFrame({"y": [2**62 + k for k in range(-100, 101)]})
     frame = pd.DataFrame({"who": [1], "x": [float(2**62)]})
@@ -134,7 +134,7 @@ def test_units_are_found_in_upper_and_lower_case() -> None:
     assert {(): (1,)} == totals(curator, "SELECT COUNT(*) AS n FROM a JOIN b ON a.U = b.U")
 
 
-def test_a_missing_unit_column_is_the_owners_to_mend() -> None:
+def test_a_missing_unit_column_is_a_bad_declaration() -> None:
     """A unit column that the source lacks is named in a BadDeclaration when the data is opened."""
     table = cf.Table("p", pd.DataFrame({"x": [1]}), unit="who", columns={"x": cf.Int(0, 1)})
 

@@ -47,7 +47,7 @@ def open_curator(
         "COALESCE(big + 1, 0)",
     ],
 )
-def test_no_group_is_made_of_doubles_past_their_whole_numbers(key: str) -> None:
+def test_inexact_doubles_are_refused_as_keys(key: str) -> None:
     """A computed key beyond 2^53 is refused for free, whether or not a row reaches it."""
     for units in (1, 10):
         curator = open_curator(units=units, delta=1e-6)
@@ -66,7 +66,7 @@ def test_no_group_is_made_of_doubles_past_their_whole_numbers(key: str) -> None:
         "FLOOR(big / 2)",
     ],
 )
-def test_whole_numbers_of_64_bits_are_keys(key: str) -> None:
+def test_integers_of_64_bits_are_keys(key: str) -> None:
     """Columns, remainders, and casts of any size are exact, and group rows."""
     curator = open_curator(units=300, epsilon=20, delta=1e-6)
     answer = curator.sql(f"SELECT {key} AS g, COUNT(*) AS n FROM v GROUP BY g", share="1/2")
@@ -89,9 +89,7 @@ def test_whole_numbers_of_64_bits_are_keys(key: str) -> None:
         ),
     ],
 )
-def test_no_row_meets_several_numbers_that_one_double_stands_for(
-    unit: str | Row, source: str
-) -> None:
+def test_joins_on_inexact_doubles_are_refused(unit: str | Row, source: str) -> None:
     """A join on a computed number beyond 2^53 is refused, since 513 integers equal one double."""
     curator = open_curator(unit=unit)
     with pytest.raises(UnsupportedQuery, match="are not exact"):
@@ -109,7 +107,7 @@ def test_no_row_meets_several_numbers_that_one_double_stands_for(
         "LEAST(99999999999999999999, k)",
     ],
 )
-def test_no_row_makes_a_question_fail_that_others_do_not(key: str) -> None:
+def test_no_row_decides_whether_a_query_fails(key: str) -> None:
     """A CASE of integers beyond 2^53 has the same outcome with or without a row that takes it."""
     text = f"SELECT {key} AS g, COUNT(*) AS n FROM v GROUP BY g"
     outcomes = set()
@@ -135,7 +133,7 @@ def test_no_row_makes_a_question_fail_that_others_do_not(key: str) -> None:
         f"COALESCE(CASE WHEN v.k < 20 THEN {LARGE} END, LEAST(v.k * {10**17}, 5))",
     ],
 )
-def test_a_row_meets_one_number_of_64_bits(partner: str) -> None:
+def test_a_row_matches_one_integer_of_64_bits(partner: str) -> None:
     """Selected, not computed, integers beyond 2^53 are joined as 64 bits."""
     curator = open_curator(unit=cf.ROW, epsilon=1e9)
     (row,) = curator.sql(
@@ -145,7 +143,7 @@ def test_a_row_meets_one_number_of_64_bits(partner: str) -> None:
     assert 20 == row["n"]
 
 
-def test_python_s_per_unit_columns_differ_in_more_than_letters() -> None:
+def test_python_s_per_unit_columns_differ_in_more_than_case() -> None:
     """The Python front end also refuses two names that engines treat as equal."""
     visits = open_curator().table("v")
     with pytest.raises(UnsupportedQuery, match="two columns"):
@@ -183,7 +181,7 @@ def test_no_column_of_a_per_unit_question_has_the_identifier_s_name(name: str) -
     assert 0 == curator.budget.spent.share
 
 
-def test_no_two_columns_of_a_per_unit_question_differ_in_letters_alone() -> None:
+def test_columns_of_a_per_unit_query_differ_in_more_than_case() -> None:
     """A query has only one of x and X, since engines treat them as the same column."""
     inner = "SELECT pid, COUNT(*) AS x, SUM(k) AS X FROM v GROUP BY pid"
     with pytest.raises(UnsupportedQuery, match="two columns"):
@@ -204,7 +202,7 @@ def test_sums_of_a_unit_s_wide_numbers_are_not_halved(high: int) -> None:
     assert {"s": 62, "n": 1} == row
 
 
-def test_what_has_no_value_after_the_noise_is_null() -> None:
+def test_expressions_without_a_value_are_null() -> None:
     """A string compared with NULL, and an integer beyond 64 bits, are NULL rather than an error."""
     text = "SELECT COUNT(*) AS n, 'A' >= NULL AS o, CEIL(1e300) AS p FROM v"
     answer = open_curator().sql(text, epsilon=0.1)
@@ -224,7 +222,7 @@ def test_weights_that_no_double_holds_are_refused(weights: list[float | str]) ->
 
 
 @pytest.mark.parametrize("question", [*REORDERED, *ROUNDED])
-def test_no_arithmetic_of_whole_numbers_fails_on_a_row(question: str) -> None:
+def test_integer_arithmetic_never_overflows(question: str) -> None:
     """Integer arithmetic never overflows, in any order of evaluation and with any rounding."""
     for high in (4, 9):
         curator = cf.Curator([make_visits(high)], budget=cf.Budget(1))

@@ -64,7 +64,7 @@ SAID = {
 
 @pytest.mark.parametrize("question", SAID)
 @pytest.mark.parametrize("budget", [BUDGET, cf.Budget(2)], ids=["gaussian", "pure"])
-def test_sentences_say_what_the_plan_does(question: str, budget: cf.Budget) -> None:
+def test_sentences_explain_the_plan(question: str, budget: cf.Budget) -> None:
     """Limits, keys, ranges, noise, and cost are all explained, and nothing is spent."""
     curator = make_curator(3, budget)
     if "note" in question and not budget.delta:

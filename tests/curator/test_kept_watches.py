@@ -109,7 +109,7 @@ def test_a_key_finds_its_session_again(pair: tuple[Curator, Curator]) -> None:
         pair[0].keep_watch(21, share="1/2", key="k")
 
 
-def test_a_key_is_told_the_same(pair: tuple[Curator, Curator]) -> None:
+def test_a_repeated_key_returns_the_same_answer(pair: tuple[Curator, Curator]) -> None:
     """A repeated key uses up no answer, even later and elsewhere; it belongs to one query."""
     one = pair[0].keep_watch(20, above=3, share="1/2")
     other = pair[1].resume_watch(one.receipt.entry)
@@ -138,7 +138,7 @@ def test_a_key_survives_a_crash_before_it_is_remembered(
 
 
 @pytest.mark.parametrize("where", ["memory", "disk"])
-def test_those_who_ask_at_once_share_what_is_left(where: str, tmp_path: Path) -> None:
+def test_concurrent_queries_share_the_remaining_answers(where: str, tmp_path: Path) -> None:
     """Eight concurrent queries of a session get exactly as many answers above as were paid for."""
     curators = [open_curator(tmp_path / "ledger.db") for _ in range(2)]
     curators = curators if where == "disk" else [open_curator()] * 2
@@ -163,7 +163,7 @@ def test_those_who_ask_at_once_share_what_is_left(where: str, tmp_path: Path) ->
     curators[0].ledger.verify()
 
 
-def test_who_loses_a_race_compares_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loser_of_a_race_compares_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A draw whose step was taken by another process is discarded, and the next step answers."""
     curator = open_curator()
     one = curator.keep_watch(20, above=2, share="1/4")
@@ -182,7 +182,7 @@ def test_who_loses_a_race_compares_again(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [(0, 2), (1, 1), (2, 0)] == steps
 
 
-def test_a_step_that_a_crash_left_is_taken_up(
+def test_a_session_continues_after_a_crash(
     pair: tuple[Curator, Curator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a failed reading, the session continues, even with another query, at no cost."""
@@ -212,7 +212,7 @@ STRANGERS: Final[dict[str, Change]] = {
 
 
 @pytest.mark.parametrize("who", STRANGERS)
-def test_a_session_is_taken_up_by_its_analyst_alone(who: str, tmp_path: Path) -> None:
+def test_a_session_is_resumed_only_by_its_analyst(who: str, tmp_path: Path) -> None:
     """For other analysts, an entry that is a session and a missing entry look the same."""
     ana = open_curator(tmp_path / "ledger.db", limits=LIMITS).as_analyst("ana")
     entry = ana.keep_watch(20, share="1/4").receipt.entry
@@ -225,7 +225,7 @@ def test_a_session_is_taken_up_by_its_analyst_alone(who: str, tmp_path: Path) ->
     assert 1 == ana.resume_watch(entry).left
 
 
-def test_what_is_no_kept_session_cannot_be_taken_up() -> None:
+def test_only_a_stored_session_can_be_resumed() -> None:
     """Answers, steps of sessions, and sessions of one process cannot be resumed."""
     curator = open_curator()
     answer = curator.sql(younger(3), share="1/100").receipt.entry
@@ -241,7 +241,7 @@ def test_what_is_no_kept_session_cannot_be_taken_up() -> None:
         curator.keep_watch(20, share="1/100", key="k")
 
 
-def test_a_closed_session_tells_nothing_more(pair: tuple[Curator, Curator]) -> None:
+def test_a_closed_session_reveals_nothing_more(pair: tuple[Curator, Curator]) -> None:
     """Closing a session ends it for everyone, refunds nothing, and can be repeated."""
     one = pair[0].keep_watch(20, above=2, share="1/4")
     one.ask(younger(5), key="k")
@@ -255,7 +255,7 @@ def test_a_closed_session_tells_nothing_more(pair: tuple[Curator, Curator]) -> N
     assert Fraction(1, 4) == pair[0].budget.spent.share
 
 
-def test_a_session_answers_so_many_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_has_a_maximum_number_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Free answers use space in the ledger, so their number is limited."""
     monkeypatch.setattr(watches, "MAX_STEPS", 2)
     watch = open_curator().keep_watch(20, share="1/4")

@@ -167,7 +167,7 @@ def test_a_refusal_spends_nothing_and_reads_nothing(text: str) -> None:
     assert () == tuple(curator.ledger.entries())
 
 
-def test_too_dear_a_question_spends_nothing_and_reads_nothing() -> None:
+def test_too_expensive_a_query_spends_nothing_and_reads_nothing() -> None:
     """A query that exceeds the budget is refused before the engine runs."""
     curator, diary = open_curator(), Diary()
     curator.sql(QUESTION, share="9/10")
@@ -182,7 +182,7 @@ def test_too_dear_a_question_spends_nothing_and_reads_nothing() -> None:
 @pytest.mark.parametrize(
     "want", [{}, {"epsilon": 1, "share": 1}, {"epsilon": 0}, {"epsilon": -1}, {"share": 2}]
 )
-def test_a_question_without_a_sensible_cost_spends_nothing(want: dict[str, Any]) -> None:
+def test_a_query_without_a_valid_price_spends_nothing(want: dict[str, Any]) -> None:
     """A query needs exactly one price, above zero and within the budget."""
     curator = open_curator()
     with pytest.raises((BadDeclaration, Refusal)):
@@ -191,7 +191,7 @@ def test_a_question_without_a_sensible_cost_spends_nothing(want: dict[str, Any])
     assert 0 == spent(curator)
 
 
-def test_what_is_of_another_type_is_refused_in_words() -> None:
+def test_arguments_of_another_type_are_refused() -> None:
     """Arguments of a wrong type are refused with a message that says what to write."""
     table = Table("visits", frame(), unit="pid", columns={"cost": Float(0, 100)})
     curator = Curator([table], budget=Budget(1))
@@ -211,7 +211,7 @@ def test_what_is_of_another_type_is_refused_in_words() -> None:
         curator.as_analyst("")
 
 
-def test_what_tells_nothing_is_not_charged() -> None:
+def test_a_query_of_declared_keys_is_not_charged() -> None:
     """A query of declared keys alone is refused with what to add, at no cost."""
     curator = open_curator()
     for text in ("SELECT ward FROM visits GROUP BY ward", "SELECT DISTINCT ward FROM visits"):
@@ -234,7 +234,7 @@ def test_a_preview_spends_nothing_and_reads_nothing() -> None:
     assert not seen.reused
 
 
-def test_a_preview_keeps_to_the_confidence_that_is_asked() -> None:
+def test_a_preview_uses_the_requested_confidence() -> None:
     """Half-widths, regrets, and explanations use the given confidence, for any kind of price."""
     curator, count = open_curator(), "SELECT COUNT(*) AS n FROM visits"
     chosen = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
@@ -261,7 +261,7 @@ def test_an_error_that_is_too_small_is_refused_with_the_least() -> None:
     assert curator.preview(count, error=said[1]).cost.share <= 1
 
 
-def test_an_answer_without_numbers_speaks_of_no_intervals() -> None:
+def test_an_answer_without_numbers_mentions_no_intervals() -> None:
     """Chosen keys are printed with their cost and no intervals."""
     text = "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1"
     answer = open_curator().sql(text, share="1/10")
@@ -270,7 +270,7 @@ def test_an_answer_without_numbers_speaks_of_no_intervals() -> None:
     assert "interval" not in answer._repr_html_()
 
 
-def test_a_preview_tells_what_is_free() -> None:
+def test_a_preview_reports_a_free_answer() -> None:
     """A query that was asked before is previewed as free, with the cost of a new answer."""
     curator, diary = open_curator(), Diary()
     before = [curator.preview(QUESTION, share="1/5"), curator.explain(QUESTION, share="1/5")]
@@ -324,7 +324,7 @@ def test_nothing_is_previewed_past_the_whole_budget(want: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
 @pytest.mark.parametrize("parts", [1, 3, 7, 49])
-def test_so_many_parts_of_a_budget_always_fit(parts: int, budget: Budget) -> None:
+def test_equal_parts_of_a_budget_always_fit(parts: int, budget: Budget) -> None:
     """k answers of share 1/k fit, as a fraction or as a float, and nothing fits after them."""
     curator = open_curator(budget=budget)
     for place in range(parts):
@@ -373,7 +373,7 @@ def test_sealed_values_stay_closed() -> None:
     assert len(plan.totals) == len(add_noise(sealed, plan, SYSTEM).steps[0])
 
 
-def test_a_hold_lets_one_reading_pass() -> None:
+def test_a_hold_allows_one_reading() -> None:
     """The engine reads once per charge."""
     curator = open_curator()
     plan = curator._planner.plan(read_sql(QUESTION, curator.names), Share.floor("1/10"))
@@ -383,7 +383,7 @@ def test_a_hold_lets_one_reading_pass() -> None:
         curator._engine.run(plan.measurement, hold)
 
 
-def test_a_text_that_comes_again_means_the_same() -> None:
+def test_a_repeated_query_is_parsed_once() -> None:
     """A cached parse equals a new one, and refusals are not cached."""
     curator, refused = open_curator(), "SELECT note FROM visits"
     first, again = curator._planner.read(QUESTION), curator._planner.read(QUESTION)
@@ -410,7 +410,7 @@ class Listening:
 
 
 @pytest.mark.parametrize("budget", [Budget(2), Budget(2, 1e-6)], ids=["pure", "gaussian"])
-def test_neighbours_see_the_same_statement(budget: Budget) -> None:
+def test_neighbors_get_the_same_statement(budget: Budget) -> None:
     """The statements and the shape of the answer do not depend on rows."""
     heard: list[list[str]] = []
     shapes = []
@@ -429,7 +429,7 @@ def test_neighbours_see_the_same_statement(budget: Budget) -> None:
     assert [shapes[0]] * 4 == shapes
 
 
-def test_nothing_is_logged_or_warned_of(
+def test_nothing_is_logged_except_failures(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Answers and refusals log nothing, and a failure logs only its kind."""

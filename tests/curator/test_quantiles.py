@@ -151,7 +151,7 @@ def test_an_empty_table_and_an_empty_group_give_some_value_of_the_range() -> Non
     assert all(-40 <= row["m"] <= 900 for row in rows)
 
 
-def test_quantiles_stand_beside_other_statistics_and_in_arithmetic() -> None:
+def test_quantiles_work_with_other_statistics_and_in_arithmetic() -> None:
     """FILTER, HAVING, ORDER BY, arithmetic, and other aggregates work as with any statistic."""
     curator, raw = open_curator(HUGE["pure"], 399), clipped(399)
     text = (
@@ -201,7 +201,7 @@ def test_units_with_several_rows_per_unit_subqueries_and_joins(neighbours: str) 
         assert low <= curator.sql(text, epsilon=FREE).rows[0]["x"] <= high, text
 
 
-def test_keys_that_nobody_declared_are_earned() -> None:
+def test_undeclared_keys_are_selected() -> None:
     """String keys that enough units share are released, each with its quantile."""
     curator = open_curator(cf.Budget(1e6, 1e-6))
     rows = curator.sql("SELECT note, MEDIAN(age) AS m FROM t GROUP BY note", epsilon=1e3).rows
@@ -212,7 +212,7 @@ def test_keys_that_nobody_declared_are_earned() -> None:
     ).mechanisms
 
 
-def test_whole_numbers_stay_whole() -> None:
+def test_quantiles_of_integers_are_integers() -> None:
     """Quantiles of integers are integers within their range, at any cost."""
     curator = open_curator(cf.Budget(100))
     for epsilon in ("0.001", "1"):
@@ -240,7 +240,7 @@ def test_the_same_question_is_answered_alike_and_paid_once(accounting: str) -> N
     assert Fraction(1, 100) == curator.budget.spent.share
 
 
-def test_an_answer_whose_cost_was_divided_otherwise_is_not_shown(
+def test_an_answer_whose_cost_was_divided_differently_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """An answer whose cost was divided differently is refused, since its quantile noise differs."""
@@ -261,7 +261,7 @@ def test_a_quantile_without_any_accuracy_is_refused_before_the_charge() -> None:
     assert 0 == curator.budget.spent.share
 
 
-def test_previews_name_the_mechanism_and_errors_cannot_be_wished() -> None:
+def test_previews_name_the_mechanism_but_no_error() -> None:
     """A quantile's error is unknown in advance; the refusal says what to write instead."""
     curator = open_curator(cf.Budget(10))
     preview = curator.preview("SELECT MEDIAN(age) AS m, COUNT(*) AS n FROM t", epsilon=1)
@@ -274,7 +274,7 @@ def test_previews_name_the_mechanism_and_errors_cannot_be_wished() -> None:
         curator.sql("SELECT MEDIAN(age) AS m FROM t", error=3)
 
 
-def test_what_refusals_advise_can_be_asked() -> None:
+def test_suggestions_in_refusals_work() -> None:
     """The quantile that the refusal of MAX suggests is answered; levels 0 and 1 are refused."""
     curator = open_curator(cf.Budget(10))
     with pytest.raises(UnsupportedQuery, match=r"QUANTILE_CONT\(age, 0\.99\)"):

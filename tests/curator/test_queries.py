@@ -241,7 +241,7 @@ def test_answers_without_noise_are_those_of_sql(name: str, text: str, accounting
 
 @pytest.mark.parametrize("accounting", BUDGETS)
 @pytest.mark.parametrize("off", ["0.99 *", "1.01 *", "0 *", "1 +"])
-def test_numbers_a_hundredth_off_are_noticed(off: str, accounting: str) -> None:
+def test_errors_of_one_percent_are_detected(off: str, accounting: str) -> None:
     """An error of 1% in any count, sum, mean, or standard deviation is detected."""
     opened = open_world(visits, accounting)
     numbers = ("COUNT(*)", "SUM(cost)", "AVG(cost)", "STDDEV(cost)")
@@ -254,7 +254,7 @@ def test_numbers_a_hundredth_off_are_noticed(off: str, accounting: str) -> None:
 
 
 @pytest.mark.parametrize("accounting", BUDGETS)
-def test_groups_left_out_are_noticed(accounting: str) -> None:
+def test_missing_groups_are_detected(accounting: str) -> None:
     """A group that DuckDB finds must be answered, unless its key is a column that is NULL."""
     opened = open_world(visits, accounting)
     text = "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward"

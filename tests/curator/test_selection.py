@@ -267,7 +267,7 @@ def test_the_key_left_over_is_free() -> None:
     assert four.selector == nine.selector
 
 
-def test_a_preview_tells_the_regret() -> None:
+def test_a_preview_reports_the_regret() -> None:
     """A preview reads and spends nothing, and bounds the regret of a chosen count."""
     curator = Curator([declare(COUNTS)], budget=SMALL["pure"])
     preview = curator.preview(BY_WARD.format(2), epsilon=1)

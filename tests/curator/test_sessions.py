@@ -70,7 +70,7 @@ def younger(age: int) -> str:
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("budget", HUGE.values(), ids=HUGE)
-def test_without_noise_a_session_tells_the_truth(budget: Budget, neighbours: Neighbours) -> None:
+def test_without_noise_a_session_is_correct(budget: Budget, neighbours: Neighbours) -> None:
     """At a huge epsilon, every count at or past the threshold is above, every other below."""
     curator = Curator([declare(40)], budget=budget, neighbours=neighbours)
     session = curator.watch(20, above=3, share="1/2")

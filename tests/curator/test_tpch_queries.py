@@ -73,7 +73,7 @@ def test_order_and_limit_are_those_of_sql() -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED, ids=lambda text: " ".join(text.split())[:50])
-def test_what_the_page_calls_refused_is_refused(text: str) -> None:
+def test_queries_marked_as_refused_are_refused(text: str) -> None:
     """The statement is refused, and nothing is spent."""
     curator = open_world(tpch, "pure").curator
     spent = curator.budget.spent
@@ -83,7 +83,7 @@ def test_what_the_page_calls_refused_is_refused(text: str) -> None:
     assert spent == curator.budget.spent
 
 
-def test_every_question_has_its_place() -> None:
+def test_every_query_is_discussed() -> None:
     """Each of the 22 queries is discussed on the page once."""
     heads = re.findall(r"^\*\*(.*?)\*\*", PAGE, re.MULTILINE | re.DOTALL)
     numbers = [int(number) for head in heads for number in re.findall(r"(\d+)\. ", head)]
@@ -91,7 +91,7 @@ def test_every_question_has_its_place() -> None:
     assert list(range(1, 23)) == sorted(numbers)
 
 
-def test_a_single_row_is_noticed() -> None:
+def test_a_single_missing_row_is_detected() -> None:
     """Without one item of 60,175, every total differs, so the comparison has power."""
     opened = open_world(tpch, "pure")
     text = "SELECT COUNT(*) AS n, SUM(l_extendedprice) AS s, SUM(l_quantity) AS q FROM lineitem"

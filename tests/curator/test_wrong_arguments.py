@@ -57,7 +57,7 @@ def test_a_wrong_amount_is_refused(want: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_other_arguments_are_refused_alike(name: str) -> None:
+def test_other_methods_refuse_invalid_arguments(name: str) -> None:
     """In every method, an invalid argument raises BadArgument, and nothing is spent."""
     curator = open_curator()
     with pytest.raises(BadArgument):
@@ -67,7 +67,7 @@ def test_other_arguments_are_refused_alike(name: str) -> None:
 
 
 @pytest.mark.parametrize("error", [MissingPackage("x"), Fault("x"), cf.UnsupportedQuery("x")])
-def test_other_errors_stay_as_they_are(error: cf.ConfideError) -> None:
+def test_other_errors_keep_their_class(error: cf.ConfideError) -> None:
     """Errors for missing packages, faults, and refusals keep their class."""
 
     @refusing
@@ -80,7 +80,7 @@ def test_other_errors_stay_as_they_are(error: cf.ConfideError) -> None:
     assert error is caught.value
 
 
-def test_confidences_of_what_was_answered_are_arguments_too() -> None:
+def test_an_invalid_confidence_of_an_answer_is_refused() -> None:
     """Estimates, answers, and sessions reject an invalid confidence in the same way."""
     curator = open_curator()
     answered = [
@@ -93,7 +93,7 @@ def test_confidences_of_what_was_answered_are_arguments_too() -> None:
             interval(2)
 
 
-def test_bounds_of_an_estimator_are_the_owners() -> None:
+def test_invalid_bounds_of_an_estimator_are_a_bad_declaration() -> None:
     """Invalid bounds are reported when an estimator is registered, not when it is used."""
     curator = open_curator()
     with pytest.raises(cf.BadDeclaration, match="low < high"):

@@ -63,13 +63,13 @@ def test_every_family_is_answered_as_the_matrix_says(family: str) -> None:
 @pytest.mark.parametrize(
     "contract",
     [
-        contracts.test_what_can_never_be_read_as_declared_is_the_owner_to_mend,
-        contracts.test_what_can_be_read_as_declared_is,
+        contracts.test_an_unreadable_stored_type_is_a_bad_declaration,
+        contracts.test_readable_stored_types_are_read,
         contracts.test_sums_pass_64_bits,
         contracts.test_a_hold_is_needed_before_any_row_is_read,
         contracts.test_engines_can_be_closed_and_opened_again,
-        contracts.test_public_tables_are_known_alike,
-        contracts.test_a_column_that_is_not_there_is_the_owner_to_mend,
+        contracts.test_public_tables_have_the_same_facts,
+        contracts.test_a_missing_column_is_a_bad_declaration,
         contracts.test_units_that_are_not_unique_are_found,
     ],
 )

@@ -70,7 +70,7 @@ def test_command_lines_run(path: Path, tmp_path: Path) -> None:
             ]
 
 
-def test_a_wrong_console_is_noticed(tmp_path: Path) -> None:
+def test_a_wrong_console_example_is_detected(tmp_path: Path) -> None:
     """The runner above detects another exit code, and other output."""
     [fine, wrong, other] = read_console(
         "$ confide ledger  # exit code 2\nbad-declaration: ...\n"

@@ -19,7 +19,7 @@ def read_notebook(path: Path) -> dict[str, Any]:
     return found
 
 
-def test_the_kernel_has_what_its_page_installs() -> None:
+def test_the_kernel_lacks_ipywidgets() -> None:
     """`pip install jupyterlab` does not install ipywidgets, and neither does this environment."""
     assert importlib.util.find_spec("ipywidgets") is None
 
@@ -53,7 +53,7 @@ def test_there_are_notebooks() -> None:
 
 
 @pytest.mark.parametrize("code", ["1 / 0", "import warnings; warnings.warn('late')"])
-def test_a_failing_cell_is_noticed(code: str, tmp_path: Path) -> None:
+def test_a_failing_cell_is_detected(code: str, tmp_path: Path) -> None:
     """The runner above raises on an error and returns warnings."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code)])
     if "warn" in code:

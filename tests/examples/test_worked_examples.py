@@ -35,7 +35,7 @@ def count_conditions(people: list[set[int]], conditions: int) -> Counts:
     return np.array([sum(j in has for has in people) for j in range(conditions)])
 
 
-def test_one_patient_moves_each_count_by_at_most_one() -> None:
+def test_one_patient_changes_each_count_by_at_most_one() -> None:
     """Adding a patient moves all counts in one direction; replacing one can move them in both."""
     subsets = [set(s) for size in range(4) for s in combinations(range(3), size)]
     people = [{0, 1}, {1}, {1, 2}]
@@ -71,7 +71,7 @@ def revenue(offers: Counts) -> Counts:
     return np.asarray(prices * (offers[:, None] >= prices).sum(axis=0))
 
 
-def test_one_buyer_moves_revenue_by_the_price_at_most() -> None:
+def test_one_buyer_changes_revenue_by_at_most_the_price() -> None:
     """The sensitivity is 99 cents under both adjacencies; only add-remove is monotone."""
     offers = np.array([10, 50, 80])
     added = [revenue(np.append(offers, offer)) - revenue(offers) for offer in range(101)]

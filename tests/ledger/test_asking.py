@@ -69,7 +69,7 @@ def test_a_key_gives_the_same_answer_charged_once(curator: cf.Curator, how: str)
     assert ASKED[how](curator, "other") != first
 
 
-def test_an_error_that_is_wanted_is_no_old_answers(curator: cf.Curator) -> None:
+def test_a_stored_answer_must_meet_the_requested_error(curator: cf.Curator) -> None:
     """A stored answer is free if it is as accurate as requested; the newest such one is used."""
     near = 20.0
     curator.sql(COUNT, epsilon=0.01)
@@ -110,7 +110,7 @@ def test_a_key_remembers_a_free_answer(curator: cf.Curator) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "a\nb", 7])
-def test_what_is_no_key_is_refused(curator: cf.Curator, key: Any) -> None:
+def test_an_invalid_key_is_refused(curator: cf.Curator, key: Any) -> None:
     """A key is a short string on one line."""
     with pytest.raises(BadArgument, match="key must be"):
         curator.sql(COUNT, share="1%", key=key)
@@ -121,7 +121,7 @@ def fail(*_: object) -> None:
 
 
 @pytest.mark.parametrize("text", [COUNT, TOP])
-def test_a_hold_left_by_a_failure_is_taken_up(curator: cf.Curator, text: str) -> None:
+def test_a_hold_is_resumed_after_a_failure(curator: cf.Curator, text: str) -> None:
     """After a failure between charge and answer, the same key is answered from the same charge."""
     run = curator._engine.run
     curator._engine.run = fail  # type: ignore[method-assign,assignment]
@@ -136,7 +136,7 @@ def test_a_hold_left_by_a_failure_is_taken_up(curator: cf.Curator, text: str) ->
     assert 1 == len(list(curator.ledger.entries()))
 
 
-def test_of_two_who_take_up_a_hold_one_is_heard(curator: cf.Curator) -> None:
+def test_the_first_to_resume_a_hold_answers(curator: cf.Curator) -> None:
     """The second to commit gets the first answer, but keeps the cost of its own call."""
     run, answers = curator._engine.run, list[cf.Answer]()
 
@@ -183,7 +183,7 @@ def test_a_budget_outlives_its_curator(tmp_path: Path) -> None:
     assert "2/5" == str(other.budget.left.share)
 
 
-def test_a_unit_is_cut_alike_after_a_restart(tmp_path: Path) -> None:
+def test_contribution_bounding_is_the_same_after_a_restart(tmp_path: Path) -> None:
     """The engine's key comes from the ledger, and no output contains it."""
     engines: list[Any] = [open_curator(tmp_path / "l.db")._engine for _ in range(2)]
     salts = {engine._salt for engine in engines}
@@ -212,7 +212,7 @@ def test_an_analyst_stays_within_their_limits(tmp_path: Path) -> None:
         curator.as_analyst("eve")
 
 
-def test_limits_hold_however_it_is_asked() -> None:
+def test_limits_apply_to_every_method() -> None:
     """Choices, sessions, selections, and batches respect an analyst's limit too."""
     ana = open_curator(limits=Limits(analysts={"ana": "1%"})).as_analyst("ana")
     asked: list[Callable[[], object]] = [
@@ -230,7 +230,7 @@ def test_limits_hold_however_it_is_asked() -> None:
     assert 0 == ana.budget.spent.share
 
 
-def test_a_purpose_is_written_down_and_limited() -> None:
+def test_a_purpose_is_recorded_and_limited() -> None:
     """A query for a purpose counts against its limit, for any analyst."""
     curator = open_curator(limits=Limits(purposes={"planning": "10%"}))
     curator.as_analyst("ana", purpose="planning").sql(COUNT, share="6%")
@@ -242,7 +242,7 @@ def test_a_purpose_is_written_down_and_limited() -> None:
 
 
 @pytest.mark.parametrize(("reuse", "is_free"), [("own", False), ("all", True)])
-def test_answers_are_shared_if_the_owner_says_so(reuse: str, *, is_free: bool) -> None:
+def test_answers_are_shared_if_declared(reuse: str, *, is_free: bool) -> None:
     """An analyst pays for a query that another analyst was answered, unless answers are shared."""
     curator = open_curator(limits=Limits(reuse=reuse))
     first = curator.as_analyst("ana").sql(COUNT, share="1%")
@@ -256,7 +256,7 @@ def test_answers_are_shared_if_the_owner_says_so(reuse: str, *, is_free: bool) -
     assert curator.as_analyst("ana").sql(COUNT, share="1%").reused
 
 
-def test_an_answer_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
+def test_an_answer_with_another_rounding_is_refused(curator: cf.Curator) -> None:
     """A stored answer is refused if today's plan rounds differently."""
     stored, ledger = curator.sql(COUNT, share="1%"), curator.ledger
     question = next(iter(ledger.entries())).question
@@ -268,7 +268,7 @@ def test_an_answer_of_another_rounding_is_not_shown(curator: cf.Curator) -> None
 
 
 @pytest.mark.parametrize("text", ["SELECT 1", COUNT + " WHERE g = 'a\0b'"])
-def test_text_that_no_database_keeps_is_refused(curator: cf.Curator, text: str) -> None:
+def test_a_query_with_nul_is_refused(curator: cf.Curator, text: str) -> None:
     """A NUL in a query is a refusal, not a failure of the ledger."""
     with pytest.raises(cf.Refusal):
         curator.sql(text, share="1%")
@@ -296,7 +296,7 @@ def test_losses_of_two_relations_are_not_added_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "disk"])
-def test_a_ledger_that_is_handed_on_keeps_its_relation(tmp_path: Path, kind: str) -> None:
+def test_a_shared_ledger_keeps_its_relation(tmp_path: Path, kind: str) -> None:
     """Two curators on one ledger must use the same neighboring relation, for any kind of ledger."""
     place = tmp_path / "ledger.db" if kind == "disk" else None
     shared = open_curator(open_curator(place).ledger)  # type: ignore[arg-type]
@@ -306,7 +306,7 @@ def test_a_ledger_that_is_handed_on_keeps_its_relation(tmp_path: Path, kind: str
         open_curator(shared.ledger, neighbours="replace")  # type: ignore[arg-type]
 
 
-def test_a_batch_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
+def test_a_batch_with_another_rounding_is_refused(curator: cf.Curator) -> None:
     """A stored batch is refused if today's plans round differently."""
     curator.release([COUNT, SUM], share="1%")
     spoil(curator)
@@ -317,7 +317,7 @@ def test_a_batch_of_another_rounding_is_not_shown(curator: cf.Curator) -> None:
 
 
 @pytest.mark.parametrize("name", ["quantiles", "mean", "variance", "density", "blocks"])
-def test_an_estimate_of_another_rounding_is_not_shown(curator: cf.Curator, name: str) -> None:
+def test_an_estimate_with_another_rounding_is_refused(curator: cf.Curator, name: str) -> None:
     """A stored estimate is refused if today's plan rounds differently."""
     curator.register_estimator("middle", np.median, columns=["x"], bounds=[(0, 100)])
     asking: Callable[..., Any] = {

@@ -115,7 +115,7 @@ def test_intervals_of_combinations_cover(budget: cf.Budget) -> None:
     assert binomial_p(narrower, 300, 0.95) < ALPHA
 
 
-def test_only_what_is_free_for_the_analyst_is_combined() -> None:
+def test_only_free_answers_are_combined() -> None:
     """Other analysts' answers are combined only if the owner shares them."""
     for reuse, parts in (("own", 1), ("all", 3)):
         curator = open_curator(limits=Limits(reuse=reuse))

@@ -111,6 +111,6 @@ def test_no_call_goes_up(name: str, curator: cf.Curator) -> None:
     assert Counter() == calls_up(lambda: ASKED[name](curator), declared())
 
 
-def test_a_call_that_goes_up_is_seen(curator: cf.Curator) -> None:
+def test_an_upward_call_is_detected(curator: cf.Curator) -> None:
     """Without the methods declared lower down, calls of the engine and the ledger are detected."""
     assert calls_up(lambda: ASKED["mean"](curator), {})

@@ -34,7 +34,7 @@ def silent_tests(path: Path) -> list[str]:
     return [node.name for node in tests if node.name[:5] == "test_" and not ast.get_docstring(node)]
 
 
-def test_every_test_says_what_it_shows() -> None:
+def test_every_test_has_a_docstring() -> None:
     """Each test has a docstring."""
     paths = sorted((ROOT / "tests").rglob("test_*.py"))
 
@@ -107,6 +107,6 @@ def test_a_mechanism_states_its_loss(kind: type) -> None:
     assert hasattr(kind, "loss")
 
 
-def test_the_promised_mechanisms_are_there() -> None:
+def test_the_promised_mechanisms_exist() -> None:
     """The two tests above cover at least the mechanisms that the interface names."""
     assert set() == PROMISED - {kind.__name__ for kind in MECHANISMS}

@@ -59,7 +59,7 @@ def test_links_lead_somewhere() -> None:
     ]
 
 
-def test_a_wrong_example_is_noticed() -> None:
+def test_a_wrong_example_is_detected() -> None:
     """The runner above fails if a page shows another output."""
     assert "" == run_block(">>> 1 + 1\n2\n", {}, "page", 0)
     assert "Expected" in run_block(">>> 1 + 1\n3\n", {}, "page", 0)

@@ -31,7 +31,7 @@ def false_alarm_rate(n: int, p: float, p_value: Callable[[int], float]) -> float
 
 
 @pytest.mark.parametrize(("n", "p"), CASES)
-def test_chi_square_seldom_accuses_a_right_law(n: int, p: float) -> None:
+def test_chi_square_rarely_rejects_a_correct_distribution(n: int, p: float) -> None:
     """A correct distribution of two cells is rejected with probability at most ALPHA, exactly."""
 
     def p_value(x: int) -> float:
@@ -41,12 +41,12 @@ def test_chi_square_seldom_accuses_a_right_law(n: int, p: float) -> None:
 
 
 @pytest.mark.parametrize(("n", "p"), CASES)
-def test_binomial_seldom_accuses_a_right_law(n: int, p: float) -> None:
+def test_binomial_rarely_rejects_a_correct_probability(n: int, p: float) -> None:
     """The binomial test rejects a correct probability with probability at most ALPHA."""
     assert false_alarm_rate(n, p, lambda x: binomial_p(x, n, p)) <= ALPHA
 
 
-def test_three_rare_cells_seldom_accuse_a_right_law() -> None:
+def test_three_rare_cells_rarely_reject_a_correct_distribution() -> None:
     """With three cells, two of them rare, the exact false alarm rate stays below ALPHA."""
     n, p = 400, 0.03
     rate = 0.0

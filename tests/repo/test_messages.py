@@ -50,12 +50,12 @@ def test_the_messages_are_found(messages: list[Message]) -> None:
     }
 
 
-def test_a_message_says_what_is_allowed_or_what_to_type(messages: list[Message]) -> None:
+def test_a_message_names_what_is_allowed_or_what_to_do(messages: list[Message]) -> None:
     """Each message has a word that allows something, or continues after its complaint."""
     assert {} == {named(one): one.text for one in messages if not HELPS.search(one.text)}
 
 
-def test_a_fault_says_what_to_do() -> None:
+def test_a_fault_names_what_to_do() -> None:
     """Each fault that a user can meet is followed by what to do."""
     found = [
         message
@@ -86,7 +86,7 @@ def test_a_message_is_one_plain_sentence(messages: list[Message]) -> None:
     assert not any(is_plain(text) for text in ("", "no.", "please retry", "got NoneType"))
 
 
-def test_a_helpless_message_is_noticed() -> None:
+def test_an_unhelpful_message_is_detected() -> None:
     """The rules above reject a message that only complains."""
     for text in ("that did not work", "bad value", "the answer is no"):
         assert not HELPS.search(text)
@@ -107,7 +107,7 @@ def test_a_rule_alone_shows_what_was_given(messages: list[Message]) -> None:
     assert [] == bare
 
 
-def test_the_list_speaks_no_code() -> None:
+def test_the_list_contains_no_code() -> None:
     """In the list of messages, a placeholder is one or two words, without calls or dots."""
     listed = list_messages(set(error_kinds()))
     holes = {

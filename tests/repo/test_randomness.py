@@ -53,6 +53,6 @@ def test_nothing_is_seeded() -> None:
         "self._seed = 3",
     ],
 )
-def test_a_seed_is_noticed(program: str) -> None:
+def test_a_seed_is_detected(program: str) -> None:
     """The check above detects every usual way to make noise predictable."""
     assert suspects(program)

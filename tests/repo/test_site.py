@@ -93,7 +93,7 @@ def test_examples_of_the_tools_run(tool: ModuleType) -> None:
     assert 0 == found.failed
 
 
-def test_a_page_that_fetches_is_noticed() -> None:
+def test_an_external_resource_is_detected() -> None:
     """The pattern above detects an external script, style sheet, or image, but allows links."""
     for tag in ('<script src="https://x/y.js">', '<link href="//x/y.css">', '<img src="http://x">'):
         assert FETCHED.search(tag)

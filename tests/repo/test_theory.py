@@ -51,7 +51,7 @@ def test_every_name_is_in_the_code() -> None:
         assert find(name) is not None, name
 
 
-def test_every_test_is_there() -> None:
+def test_every_test_exists() -> None:
     """Each test on a page exists in its file."""
     for file, name in TEST.findall(TEXT):
         assert (ROOT / file).is_file(), file

@@ -52,7 +52,7 @@ def test_nothing_else_is_in_it(wheel: zipfile.ZipFile) -> None:
     assert {"METADATA", "WHEEL", "entry_points.txt", "LICENSE", "RECORD"} == beside
 
 
-def test_it_says_what_it_is(wheel: zipfile.ZipFile) -> None:
+def test_the_metadata_matches_the_project(wheel: zipfile.ZipFile) -> None:
     """Name, version, Python version, license, and extras match those of the project."""
     told = metadata(wheel)
 
@@ -63,7 +63,7 @@ def test_it_says_what_it_is(wheel: zipfile.ZipFile) -> None:
     assert "text/markdown" == told["Description-Content-Type"]
 
 
-def test_the_core_asks_for_little(wheel: zipfile.ZipFile) -> None:
+def test_the_core_has_few_requirements(wheel: zipfile.ZipFile) -> None:
     """DataFrames, statistics, servers, and clusters are extras, not requirements of the core."""
     wanted = [text for text in metadata(wheel).get_all("Requires-Dist", []) if "extra" not in text]
     names = {text.split(">")[0].split("<")[0].split(";")[0].strip() for text in wanted}
@@ -72,7 +72,7 @@ def test_the_core_asks_for_little(wheel: zipfile.ZipFile) -> None:
     assert set() == names & HEAVY
 
 
-def test_the_version_is_told_alike() -> None:
+def test_the_version_is_the_same_everywhere() -> None:
     """The project, the newest version in the changelog, and the citation have one version."""
     version = DECLARED["version"]
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")

@@ -38,7 +38,7 @@ QUESTIONS: Final[tuple[tuple[Callable[[], World], str], ...]] = (
     *awkward.CASES,
     *people.CASES,
     *((tpch_world, text) for text in (*tpch.ANSWERED, *tpch.OTHERS)),
-    *((named, text) for text in texts_of(awkward.test_shared_texts_are_answered_as_by_duckdb)),
+    *((named, text) for text in texts_of(awkward.test_shared_strings_are_answered_as_by_duckdb)),
     *((question.maker, question.sql()) for question in quantiles.QUESTIONS),
 )
 """Pairs of a world and a SQL query on it."""
