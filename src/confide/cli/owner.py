@@ -227,20 +227,26 @@ def accept_lost_anchor(console: Console, config: Path) -> None:
         anchor=declaration.anchor,
     )
     if loss is None:
-        say(console, "The ledger has not lost its anchor: nothing to accept, nothing changed.")
+        print_message(
+            console, "The ledger has not lost its anchor: nothing to accept, nothing changed."
+        )
         return
     _show_losses(console, [loss])
     if loss.is_anchored:
-        say(console, "The anchor declared now has a mark of the ledger, and will notice backups.")
+        print_message(
+            console, "The anchor declared now has a mark of the ledger, and will notice backups."
+        )
     else:
-        say(console, "No anchor is declared, so the ledger goes on without one.", style="yellow")
+        print_message(
+            console, "No anchor is declared, so the ledger goes on without one.", style="yellow"
+        )
 
 
 def _show_losses(console: Console, losses: Iterable[LostAnchor]) -> None:
     """Print at which records the owner accepted that an anchor was lost."""
     for loss in losses:
         then = "another anchor was named" if loss.is_anchored else "the ledger went on without one"
-        say(
+        print_message(
             console,
             f"record {loss.number}, {loss.moment:%Y-%m-%d %H:%M} UTC: the owner accepted that the "
             f"anchor was lost, and {then}; charges made before may be missing",
