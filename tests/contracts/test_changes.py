@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from confide.errors import BudgetExceeded, Fault
 from confide.ledger import AnsweredAlready, LedgerUnavailable, SqlLedger, open_ledger
 from confide.ledger.chain import write_parts
-from confide.ledger.sql import CAUTIOUS
+from confide.ledger.sql import LOCKED_CHANGES
 from confide.loss import Share
 from support.ledgers import NOISY, TENTH, WHOLE, Clock, Home, ask
 from support.postgres import Postgres
@@ -150,7 +150,7 @@ def test_the_head_is_locked_early_after_a_conflict(home: Home, meeting: Meeting)
     meeting.acts.append(lambda: impatient.reserve(ask("SELECT 3"), TENTH))
     with pytest.raises(LedgerUnavailable, match="locked"):
         one.reserve(ask("SELECT 1"), TENTH)
-    for _ in range(CAUTIOUS):
+    for _ in range(LOCKED_CHANGES):
         one.reserve(ask("SELECT 1"), small)
     meeting.acts.append(lambda: impatient.reserve(ask("SELECT 3"), TENTH))
     one.reserve(ask("SELECT 1"), small)
@@ -174,7 +174,7 @@ def test_a_restart_of_the_server_refuses_no_charge(home: Home, postgres: Postgre
     assert isinstance(ledger, SqlLedger)
 
     def hold_many(depth: int) -> None:
-        ledger._database.look(lambda _: hold_many(depth - 1) if depth else None)
+        ledger._database.read(lambda _: hold_many(depth - 1) if depth else None)
 
     hold_many(6)
     ledger.reserve(ask(), TENTH)

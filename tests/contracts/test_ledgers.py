@@ -51,7 +51,7 @@ def test_a_hold_of_another_ledger_pays_for_nothing(home: Home) -> None:
 def test_a_copy_of_a_database_waits_as_long(tmp_path: Path) -> None:
     """A ledger that is sent to another process keeps its lock timeout."""
     copy = pickle.loads(pickle.dumps(Database(tmp_path / "ledger.db", wait=1.5)))
-    waits = copy.look(lambda line: line.exec_driver_sql("PRAGMA busy_timeout").scalar())
+    waits = copy.read(lambda line: line.exec_driver_sql("PRAGMA busy_timeout").scalar())
     copy.close()
 
     assert 1_500 == waits

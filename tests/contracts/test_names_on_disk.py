@@ -31,7 +31,7 @@ from confide.ledger.chain import (
     _write_loss,
     describe_filter,
 )
-from confide.ledger.opening import NEWEST
+from confide.ledger.opening import SCHEMA_VERSION
 from confide.ledger.schema import TABLES
 from confide.loss import auto_filter
 from confide.query import canonical
@@ -235,7 +235,7 @@ def test_databases_keep_tables_and_columns() -> None:
 
     assert DATABASE == {table.name: " ".join(one.name for one in table.columns) for table in tables}
     assert "holdout_sessions (name TEXT PRIMARY KEY, terms TEXT NOT NULL, progress TEXT" in TABLE
-    assert ("0001a", "confide-1") == (NEWEST, LAYOUT)
+    assert ("0001a", "confide-1") == (SCHEMA_VERSION, LAYOUT)
     assert ("named", "lost") == (NAMED, LOST)
 
 

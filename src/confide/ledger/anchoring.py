@@ -1,4 +1,4 @@
-"""Comparison of a ledger with its anchor, and the reasons to refuse the ledger."""
+"""Comparison of a ledger with its anchor, and the errors for a lost anchor."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,90 +11,97 @@ from confide.ledger.chain import AnchorRecord, Head
 from confide.ledger.database import Database
 from confide.ledger.protocol import AnchorLost
 
-__all__ = ["FOREIGN", "Standing", "compare", "name_of"]
+__all__ = ["FOREIGN_ANCHOR", "AnchorComparison", "anchor_name", "compare_anchor"]
 
-ACCEPT: Final = "accept the loss with confide ledger --accept-lost-anchor"
-UNNAMED: Final = (
+ACCEPT_LOSS: Final = "accept the loss with confide ledger --accept-lost-anchor"
+UNNAMED_ANCHOR: Final = (
     "this ledger has an anchor, and none is named now, so an old backup would not be noticed; name "
-    f"the anchor again, or, if it is lost, {ACCEPT}"
+    f"the anchor again, or, if it is lost, {ACCEPT_LOSS}"
 )
-EMPTY: Final = (
+EMPTY_ANCHOR: Final = (
     "the anchor that is named is empty, and this ledger has one with marks, so an old backup would "
-    f"not be noticed; restore the anchor, or name the right one, or, if it is lost, {ACCEPT}"
+    f"not be noticed; restore the anchor, or name the right one, or, if it is lost, {ACCEPT_LOSS}"
 )
-FOREIGN: Final = (
+FOREIGN_ANCHOR: Final = (
     "the anchor that is named belongs to another ledger, so an old backup of this one would not be "
     "noticed; name this ledger's anchor, or, if it is lost, name a new one at a place of its own "
-    f"and {ACCEPT}"
+    f"and {ACCEPT_LOSS}"
 )
-OUTDATED: Final = (
+OUTDATED_ANCHOR: Final = (
     "the anchor that is named is not the one that this ledger has now, so an old backup would not "
-    f"be noticed; name the newest anchor, or, if it is lost, {ACCEPT}"
+    f"be noticed; name the newest anchor, or, if it is lost, {ACCEPT_LOSS}"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """A ledger next to the anchor that is named, which ``is_named`` or is not.
+class AnchorComparison:
+    """A ledger compared with the configured anchor; ``is_configured`` is false if there is none.
 
-    ``record`` is the newest of the ledger that names an anchor; ``mark`` is the newest in the
-    anchor that is named.
+    ``record`` is the newest anchor record in the ledger, and ``mark`` is the newest mark in the
+    configured anchor.
     """
 
     ledger: str
     head: Head
     record: AnchorRecord | None
     mark: Mark | None
-    is_named: bool
+    is_configured: bool
 
     @property
     def name(self) -> str:
-        """The name of the ledger's own anchor; empty where it has none."""
-        return name_of(self.record)
+        """The name of the anchor that the ledger recorded; empty if it has none."""
+        return anchor_name(self.record)
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the anchor that is named belongs to another ledger."""
+        """Whether the configured anchor belongs to another ledger."""
         return self.mark is not None and self.mark.ledger != self.ledger
 
     @property
     def loss(self) -> str | None:
-        """The reason why the anchor that is named does not do; None if it does."""
+        """The error message if the ledger's anchor is not the configured one, else None."""
         if not self.name:
             return None
-        if not self.is_named:
-            return UNNAMED
+        if not self.is_configured:
+            return UNNAMED_ANCHOR
         if self.mark is None:
-            return EMPTY
+            return EMPTY_ANCHOR
         if self.is_foreign:
-            return FOREIGN
-        return None if self.mark.anchor == self.name else OUTDATED
+            return FOREIGN_ANCHOR
+        return None if self.mark.anchor == self.name else OUTDATED_ANCHOR
 
     def refuse_loss(self) -> None:
-        """Refuse a ledger with an anchor, which is not the one that is named."""
+        """Raise AnchorLost if the ledger has an anchor that is not the configured one."""
         if self.loss is not None:
             raise AnchorLost(self.loss)
 
 
-def compare(database: Database, anchor: Anchor | None, ledger: str, start: Head) -> Standing:
-    """Return how a ledger stands to the anchor that is named; refuse one that is behind it.
+def compare_anchor(
+    database: Database, anchor: Anchor | None, ledger: str, start: Head
+) -> AnchorComparison:
+    """Return the comparison of a ledger with the configured anchor.
 
-    # Privacy: the anchor is read first. All that it has marks of is in the ledger by then.
+    # Privacy: the anchor is read first. Every record that it has marked is in the ledger by then,
+    # so a ledger without such a record is an old backup.
+
+    Raises:
+        LedgerBehind: the ledger is older than the anchor, or the anchor is not the ledger's.
+        LedgerDamaged: the ledger and the anchor disagree.
     """
     mark = None if anchor is None else anchor.newest()
 
-    def look(connection: Connection) -> Standing:
+    def read(connection: Connection) -> AnchorComparison:
         head, record = rows.read_head(connection), rows.read_anchor(connection)
-        standing = Standing(ledger, head, record, mark, anchor is not None)
-        if mark is None or (standing.is_foreign and standing.name):
-            return standing
-        last = rows.read_digest(connection, mark.records - 1) if mark.records else start.digest
-        mark.check(ledger, head.records, last)
-        return standing
+        comparison = AnchorComparison(ledger, head, record, mark, anchor is not None)
+        if mark is None or (comparison.is_foreign and comparison.name):
+            return comparison
+        digest = rows.read_digest(connection, mark.records - 1) if mark.records else start.digest
+        mark.check(ledger, head.records, digest)
+        return comparison
 
-    return database.look(look)
+    return database.read(read)
 
 
-def name_of(record: AnchorRecord | None) -> str:
-    """Return the name of the anchor that a record names; empty without one."""
+def anchor_name(record: AnchorRecord | None) -> str:
+    """Return the name in an anchor record; empty if there is no record."""
     return "" if record is None else record.anchor

@@ -1,7 +1,7 @@
-"""Anchors: copies of the newest link, kept outside the ledger.
+"""Anchors: copies of the newest hash, stored outside the ledger.
 
-A back-up of a ledger is a ledger that verifies; only something that was not restored with it can
-tell that it is old.
+A restored backup of a ledger passes verification. Only a copy that was not restored with it can
+reveal that it is old.
 """
 
 import fcntl
@@ -19,17 +19,17 @@ from sqlalchemy.exc import IntegrityError
 from confide.errors import BadDeclaration
 from confide.ledger.database import Database, wait_turn
 from confide.ledger.protocol import AnchorLost, LedgerBehind, LedgerDamaged, LedgerUnavailable
-from confide.ledger.schema import WHOLE
+from confide.ledger.schema import BIG_INTEGER
 
 __all__ = ["Anchor", "DatabaseAnchor", "FileAnchor", "LogAnchor", "Mark", "open_anchor"]
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How long a ledger's chain was, and the digest at its end.
+    """The length of a ledger's chain at some time, and the hash at its end.
 
-    ``anchor`` is the name of the anchor that the mark is in, which the ledger records too: of two
-    anchors of one ledger, only the newer one counts.
+    ``anchor`` is the name of the anchor that contains the mark. The ledger records this name too,
+    so that only the newest anchor of a ledger counts.
     """
 
     ledger: str
@@ -38,9 +38,9 @@ class Mark:
     anchor: str
 
     def check(self, ledger: str, records: int, digest: str | None) -> None:
-        """Refuse a ledger that is not the one marked, or is older.
+        """Raise an error if a ledger is older than this mark, or is not the marked one.
 
-        ``digest`` is that of the ledger at this mark's place, None where it has none.
+        ``digest`` is the hash of the ledger's record at the mark, or None if there is none.
         """
         self.check_owner(ledger)
         if records < self.records or digest is None:
@@ -56,7 +56,7 @@ class Mark:
             )
 
     def check_owner(self, ledger: str) -> None:
-        """Refuse an anchor that was made for another ledger."""
+        """Raise LedgerBehind if the anchor belongs to another ledger."""
         if self.ledger != ledger:
             raise LedgerBehind(
                 "the anchor belongs to another ledger; name the right one, or another anchor for "
@@ -64,105 +64,108 @@ class Mark:
             )
 
     def is_newer(self, known: "Mark | None") -> bool:
-        """Return whether this mark takes the place of the one that is kept, of the same ledger.
+        """Return whether this mark replaces the stored one, which must be of the same ledger.
 
-        # Privacy: an anchor that was emptied is not filled again by the way: the ledger may have
-        # been replaced by an old backup since the anchor saw it.
+        # Privacy: an emptied anchor is never refilled implicitly. The ledger may have been replaced
+        # by an old backup after the anchor's last mark.
         """
         if known is None:
-            raise AnchorLost(EMPTIED)
+            raise AnchorLost(REPLACED_ANCHOR)
         known.check_owner(self.ledger)
         if known.anchor != self.anchor:
-            raise AnchorLost(EMPTIED)
+            raise AnchorLost(REPLACED_ANCHOR)
         if known.records == self.records and known.digest != self.digest:
             known.check(self.ledger, self.records, self.digest)
         return known.records < self.records
 
 
-EMPTIED: Final = (
+REPLACED_ANCHOR: Final = (
     "the anchor was emptied or replaced while it was in use; nothing was answered: restore the "
     "anchor, open the ledger again, and ask with the same key"
 )
 
 
 class Anchor(Protocol):
-    """Keeps the newest mark, somewhere that is not restored together with the ledger."""
+    """Storage for the newest mark, in a place that is not restored together with the ledger."""
 
     def newest(self) -> Mark | None:
-        """Return the newest mark, None where there is none yet."""
+        """Return the newest mark, or None if there is none yet."""
         ...
 
     def start(self, mark: Mark) -> None:
-        """Keep the first mark, durably; leave an anchor that has one as it is."""
+        """Store the first mark durably; do nothing if the anchor already has one."""
         ...
 
     def keep(self, mark: Mark) -> Mark:
-        """Keep a mark, durably, unless a newer one is kept already; return the newest.
+        """Store a mark durably, unless the stored one is as new or newer; return the newest mark.
 
         Raises:
-            AnchorLost: there is no mark to take the place of, or it is of another anchor.
-            LedgerBehind: it is of another ledger.
-            LedgerDamaged: it is of another history.
+            AnchorLost: there is no stored mark, or it is from another anchor.
+            LedgerBehind: the stored mark is from another ledger.
+            LedgerDamaged: the stored mark is from another history of this ledger.
         """
         ...
 
 
 class LogAnchor:
-    """Marks at the end of a file that only grows: one line each, on a disk that may forbid more."""
+    """An anchor in a file with one line per mark.
+
+    The file is only appended to, which a file system can enforce.
+    """
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
 
     def newest(self) -> Mark | None:
-        """Return the mark of the last whole line."""
-        with _faults(self._path):
+        """Return the mark in the last complete line."""
+        with _explain_errors(self._path):
             try:
                 with self._path.open("rb") as file:
-                    return _last(file.fileno())
+                    return _read_last_line(file.fileno())
             except FileNotFoundError:
                 return None
 
     def start(self, mark: Mark) -> None:
-        """Write the first line."""
-        with _faults(self._path), _locked(self._path) as file:
-            if _last(file) is None:
-                _append(file, (json.dumps(asdict(mark)) + "\n").encode())
+        """Write the first line; do nothing if there is one."""
+        with _explain_errors(self._path), _lock_file(self._path) as file:
+            if _read_last_line(file) is None:
+                _append_line(file, (json.dumps(asdict(mark)) + "\n").encode())
 
     def keep(self, mark: Mark) -> Mark:
-        """Add a line."""
-        with _faults(self._path), _locked(self._path) as file:
-            known = _last(file)
+        """Append a line if the mark is newer than the last one."""
+        with _explain_errors(self._path), _lock_file(self._path) as file:
+            known = _read_last_line(file)
             if not mark.is_newer(known):
                 return known or mark
-            _append(file, (json.dumps(asdict(mark)) + "\n").encode())
+            _append_line(file, (json.dumps(asdict(mark)) + "\n").encode())
             return mark
 
 
 class FileAnchor:
-    """The newest mark alone, in a small file that is replaced as a whole."""
+    """An anchor in a small file, which holds only the newest mark and is replaced atomically."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
-        self._guard = self._path.with_name(self._path.name + ".lock")
+        self._lock_path = self._path.with_name(self._path.name + ".lock")
 
     def newest(self) -> Mark | None:
-        """Return the mark."""
-        with _faults(self._path):
+        """Return the mark in the file."""
+        with _explain_errors(self._path):
             try:
                 content = self._path.read_bytes()
             except FileNotFoundError:
                 return None
-        return _read(content) if content else None
+        return _parse_mark(content) if content else None
 
     def start(self, mark: Mark) -> None:
-        """Write the file, if it is not there."""
-        with _faults(self._path), _locked(self._guard):
+        """Write the file if it has no mark."""
+        with _explain_errors(self._path), _lock_file(self._lock_path):
             if self.newest() is None:
                 self._replace(mark)
 
     def keep(self, mark: Mark) -> Mark:
-        """Put the mark in the place of an older one."""
-        with _faults(self._path), _locked(self._guard):
+        """Replace the file if the mark is newer."""
+        with _explain_errors(self._path), _lock_file(self._lock_path):
             known = self.newest()
             if not mark.is_newer(known):
                 return known or mark
@@ -170,20 +173,20 @@ class FileAnchor:
             return mark
 
     def _replace(self, mark: Mark) -> None:
-        part = self._path.with_name(self._path.name + ".part")
-        with part.open("wb") as file:
+        temporary = self._path.with_name(self._path.name + ".part")
+        with temporary.open("wb") as file:
             file.write((json.dumps(asdict(mark)) + "\n").encode())
             file.flush()
             os.fsync(file.fileno())
-        part.replace(self._path)
+        temporary.replace(self._path)
         _sync_folder(self._path.parent)
 
 
 def open_anchor(address: str | Path) -> Anchor:
     """Return the anchor at an address.
 
-    A path that ends in ``.log`` or ``.jsonl`` is a log that only grows, another path a small file;
-    ``sqlite:///...`` and ``postgresql://...`` are tables of another database.
+    A path that ends in ``.log`` or ``.jsonl`` is an append-only log; any other path is a small
+    file. ``sqlite:///...`` and ``postgresql://...`` are tables in another database.
     """
     text = str(address)
     if "://" in text:
@@ -197,7 +200,8 @@ def open_anchor(address: str | Path) -> Anchor:
 
 
 @contextmanager
-def _faults(path: Path) -> Iterator[None]:
+def _explain_errors(path: Path) -> Iterator[None]:
+    """Raise LedgerUnavailable for errors of the operating system."""
     try:
         yield
     except OSError as error:
@@ -208,8 +212,8 @@ def _faults(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """Open a file for adding to it, and let no one else do so meanwhile."""
+def _lock_file(path: Path) -> Iterator[int]:
+    """Open a file for appending, and hold its exclusive lock."""
     file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -218,27 +222,27 @@ def _locked(path: Path) -> Iterator[int]:
         os.close(file)
 
 
-def _append(file: int, line: bytes) -> None:
+def _append_line(file: int, line: bytes) -> None:
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
-        line = b"\n" + line  # a line that a crash cut off ends here
+        line = b"\n" + line  # terminate a line that a crash left incomplete
     while line:
         line = line[os.write(file, line) :]
     os.fsync(file)
 
 
-def _last(file: int) -> Mark | None:
-    """Return the mark of the last line that is whole."""
+def _read_last_line(file: int) -> Mark | None:
+    """Return the mark in the last complete line, or None if the file is empty."""
     size = os.fstat(file).st_size
-    taken = min(size, 4_096)
-    lines = os.pread(file, taken, size - taken).split(b"\n")
-    whole = [line for line in lines[:-1] if line.startswith(b"{") and line.endswith(b"}")]
-    if not whole and size:
+    length = min(size, 4_096)
+    lines = os.pread(file, length, size - length).split(b"\n")
+    complete = [line for line in lines[:-1] if line.startswith(b"{") and line.endswith(b"}")]
+    if not complete and size:
         raise LedgerDamaged("the anchor holds no mark; restore it, or name a new one")
-    return _read(whole[-1]) if whole else None
+    return _parse_mark(complete[-1]) if complete else None
 
 
-def _read(line: bytes) -> Mark:
+def _parse_mark(line: bytes) -> Mark:
     try:
         values = json.loads(line)
         ledger, digest, anchor = (str(values[name]) for name in ("ledger", "digest", "anchor"))
@@ -248,11 +252,11 @@ def _read(line: bytes) -> Mark:
 
 
 def _sync_folder(folder: Path) -> None:
-    opened = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(opened)
+        os.fsync(descriptor)
     finally:
-        os.close(opened)
+        os.close(descriptor)
 
 
 TABLES: Final = MetaData()
@@ -261,52 +265,52 @@ ANCHORS: Final = Table(
     TABLES,
     Column("one", Text, primary_key=True),
     Column("ledger", Text, nullable=False),
-    Column("records", WHOLE, nullable=False),
+    Column("records", BIG_INTEGER, nullable=False),
     Column("digest", Text, nullable=False),
     Column("anchor", Text, nullable=False),
 )
-NEWEST: Final = "newest"
+ROW_NAME: Final = "newest"
 
 
 class DatabaseAnchor:
-    """The newest mark in a table of another database, which only moves on."""
+    """An anchor in a table of another database, whose only row holds the newest mark."""
 
     def __init__(self, address: str | Path, *, wait: float = 30.0) -> None:
         self._database = Database(address, wait=wait)
-        self._database.change(_make_tables)
+        self._database.change(_create_tables)
 
     def newest(self) -> Mark | None:
-        """Return the mark."""
-        return self._database.look(_find_mark)
+        """Return the mark in the row."""
+        return self._database.read(_find_mark)
 
     def start(self, mark: Mark) -> None:
-        """Write the row, if it is not there."""
+        """Insert the row if there is none."""
 
         def add(connection: Connection) -> None:
             if _find_mark(connection) is None:
-                # Another process may add the row at the same moment; then that one stays.
+                # If another process inserts the row at the same time, its mark stays.
                 with suppress(IntegrityError), connection.begin_nested():
-                    connection.execute(insert(ANCHORS).values(one=NEWEST, **asdict(mark)))
+                    connection.execute(insert(ANCHORS).values(one=ROW_NAME, **asdict(mark)))
 
         self._database.change(add)
 
     def keep(self, mark: Mark) -> Mark:
-        """Move the mark on, where it is behind."""
-        later = update(ANCHORS).where(ANCHORS.c.one == NEWEST).values(**asdict(mark))
-        later = later.where(ANCHORS.c.ledger == mark.ledger, ANCHORS.c.anchor == mark.anchor)
-        later = later.where(ANCHORS.c.records < mark.records)
+        """Update the row if the mark is newer."""
+        query = update(ANCHORS).where(ANCHORS.c.one == ROW_NAME).values(**asdict(mark))
+        query = query.where(ANCHORS.c.ledger == mark.ledger, ANCHORS.c.anchor == mark.anchor)
+        query = query.where(ANCHORS.c.records < mark.records)
 
-        def move(connection: Connection) -> Mark:
-            if connection.execute(later).rowcount:
+        def replace(connection: Connection) -> Mark:
+            if connection.execute(query).rowcount:
                 return mark
             known = _find_mark(connection)
             mark.is_newer(known)
             return known or mark
 
-        return self._database.change(move)
+        return self._database.change(replace)
 
 
-def _make_tables(connection: Connection) -> None:
+def _create_tables(connection: Connection) -> None:
     wait_turn(connection)
     TABLES.create_all(connection)
 

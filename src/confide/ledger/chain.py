@@ -330,7 +330,7 @@ def add_answer(head: Head, entry: int, noisy: str, now: int) -> tuple[AnswerReco
 
 
 def add_anchor(head: Head, event: str, anchor: str, now: int) -> tuple[AnchorRecord, Head]:
-    """Return the record of an anchor, and the head with it; nothing is spent by it."""
+    """Return an anchor record and the head after it; it spends nothing."""
     record = AnchorRecord(head.records, head.digest, next_time(head, now), event, anchor)
     state = (head.records + 1, record.digest, record.time, head.spent, head.delta_spent)
     return record, Head(*state)

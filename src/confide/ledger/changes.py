@@ -1,17 +1,17 @@
-"""The guarded writes: the charge and the answer of every query, and the record of an anchor.
+"""Guarded writes: the charge and the answer of every query, and anchor records.
 
-The look takes the head and all else that a change must know, as of one moment; the write adds the
-record and moves the head, if it still is where it was seen and the sums fit.
+A change first reads the head and everything else that it depends on, in one statement. It then adds
+its record and moves the head, provided that the head has not moved and the sums fit the budget.
 
-Claim:   of all changes that saw the same head at most one is written, and what a written change saw
-         is still so when it is written.
-Why:     every change moves the head under the condition that its digest is the one that was seen,
-         and a digest never comes back, for it covers the one before. A row that a look reads is
-         written together with a move of the head, so it is as old as the head that was seen. In
-         SQLite, and in PostgreSQL once the head is locked, nothing moves in between. Otherwise the
-         write is one statement: an UPDATE that waits for another's lock looks at its condition
-         again, and what it adds is selected from what it moved. Keys that stand for answers that
-         were free are written without a move; two of one name are refused by their primary key.
+Claim:   at most one change is written per state of the head, and all that it read still holds when
+         it is written.
+Why:     every change moves the head, on the condition that the head's hash is the one that the
+         change read. A hash never recurs, because it covers the previous one. Every row that a
+         change reads was written together with a move of the head, so it is current as long as the
+         head is. In SQLite, and in PostgreSQL once the head is locked, nothing moves in between.
+         Otherwise the write is one statement. Its UPDATE, if it waited for another lock, checks its
+         condition again, and the added rows are selected from the row that it moved. Keys of free
+         answers are written without moving the head; their primary key rejects duplicates.
 Source:  docs/ledger.md.
 Checked: tests/crash/test_races.py, tests/contracts/test_changes.py.
 """
@@ -39,16 +39,16 @@ from sqlalchemy import (
 from confide.ledger.chain import AnchorRecord, AnswerRecord, Charge, Head, query_digest
 from confide.ledger.database import Conflict, PreparedStatement, RawConnection
 from confide.ledger.protocol import RESTORE, LedgerDamaged, QueryIdentity
-from confide.ledger.schema import ANCHOR_RECORDS, ANSWERS, CHARGES, HEAD, KEYS, NAMED
+from confide.ledger.schema import ANCHOR_RECORDS, ANSWERS, CHARGES, HAS_PURPOSE, HEAD, KEYS
 from confide.loss import UNITS
 
 __all__ = [
     "AnchorState",
     "ChargeState",
     "CommitState",
-    "read_anchored",
-    "read_ground",
-    "read_held",
+    "read_anchor_state",
+    "read_charge_state",
+    "read_commit_state",
     "read_state",
     "write_anchor",
     "write_answer",
@@ -62,15 +62,15 @@ ANCHOR_NAMES: Final = tuple(field.name for field in fields(AnchorRecord))
 CHARGE_VALUES, ANSWER_VALUES = attrgetter(*CHARGE_NAMES), attrgetter(*ANSWER_NAMES)
 ANCHOR_VALUES = attrgetter(*ANCHOR_NAMES)
 STATE: Final = (*(HEAD.c[field.name] for field in fields(Head)), HEAD.c.seal)
-WIDTH: Final = len(STATE)
+STATE_WIDTH: Final = len(STATE)
 ALL_UNITS: Final = literal_column(str(UNITS), BigInteger)
-ONE_ROW: Final = literal_column("1", Integer)
-THE_ONE: Final = HEAD.c.one == ONE_ROW
+ONE: Final = literal_column("1", Integer)
+IS_HEAD: Final = HEAD.c.one == ONE
 
 MOVE_HEAD: Final = (
     update(HEAD)
-    .where(THE_ONE, HEAD.c.digest == bindparam("old_digest"))
-    # Privacy: the database itself compares the exact sums with the whole before they are written.
+    .where(IS_HEAD, HEAD.c.digest == bindparam("old_digest"))
+    # Privacy: the database itself compares the exact sums with the budget before it writes them.
     .where(HEAD.c.spent + bindparam("units") <= ALL_UNITS)
     .where(HEAD.c.delta_spent + bindparam("delta_units") <= ALL_UNITS)
     .values(
@@ -84,30 +84,31 @@ MOVE_HEAD: Final = (
 )
 
 
-def _newest(total: str, name: str) -> Any:
-    """Return how the running total of a name is found: by one step into its index."""
+def _newest_total(total: str, name: str) -> Any:
+    """Return a subquery for the newest running total of a name, which takes one index step."""
     found = select(CHARGES.c[total]).where(CHARGES.c[name] == bindparam(name))
-    found = found.where(text(NAMED)) if name == "purpose" else found  # as its index says
+    # The condition matches that of the partial index.
+    found = found.where(text(HAS_PURPOSE)) if name == "purpose" else found
     latest = found.order_by(CHARGES.c.time.desc(), CHARGES.c.number.desc())
-    return latest.limit(ONE_ROW).scalar_subquery()
+    return latest.limit(ONE).scalar_subquery()
 
 
-def _key() -> Any:
+def _entry_of_key() -> Any:
     named = (KEYS.c.analyst == bindparam("analyst"), KEYS.c.name == bindparam("key"))
     return select(KEYS.c.entry).where(*named).scalar_subquery()
 
 
-def _one(column: Column[Any], place: Column[Any]) -> Any:
+def _select_value(column: Column[Any], place: Column[Any]) -> Any:
     return select(column).where(place == bindparam("entry")).scalar_subquery()
 
 
 def _newest_anchor(column: Column[Any]) -> Any:
     newest = select(column).order_by(ANCHOR_RECORDS.c.number.desc())
-    return newest.limit(ONE_ROW).scalar_subquery()
+    return newest.limit(ONE).scalar_subquery()
 
 
-def _adding(*tables: Table) -> Select[Any]:
-    """Return one statement that moves the head and, if it moved, adds a row to each table."""
+def _combined_write(*tables: Table) -> Select[Any]:
+    """Return one statement that moves the head and, if it moved, inserts a row into each table."""
     moved = MOVE_HEAD.returning(HEAD.c.one).cte("moved")
     statement = select(func.count()).select_from(moved)
     for table in tables:
@@ -118,42 +119,42 @@ def _adding(*tables: Table) -> Select[Any]:
     return statement
 
 
-LOCK: Final = PreparedStatement(select(HEAD.c.one).where(THE_ONE).with_for_update())
-GROUND: Final = PreparedStatement(
+LOCK_HEAD: Final = PreparedStatement(select(HEAD.c.one).where(IS_HEAD).with_for_update())
+READ_CHARGE_STATE: Final = PreparedStatement(
     select(
         *STATE,
-        _newest("analyst_spent", "analyst"),
-        _newest("purpose_spent", "purpose"),
-        _key(),
+        _newest_total("analyst_spent", "analyst"),
+        _newest_total("purpose_spent", "purpose"),
+        _entry_of_key(),
         _newest_anchor(ANCHOR_RECORDS.c.anchor),
-    ).where(THE_ONE)
+    ).where(IS_HEAD)
 )
-HELD: Final = PreparedStatement(
+READ_COMMIT_STATE: Final = PreparedStatement(
     select(
         *STATE,
-        _one(CHARGES.c.digest, CHARGES.c.number),
-        _one(ANSWERS.c.entry, ANSWERS.c.entry),
+        _select_value(CHARGES.c.digest, CHARGES.c.number),
+        _select_value(ANSWERS.c.entry, ANSWERS.c.entry),
         _newest_anchor(ANCHOR_RECORDS.c.anchor),
-    ).where(THE_ONE)
+    ).where(IS_HEAD)
 )
-ANCHORED: Final = PreparedStatement(
-    select(*STATE, _newest_anchor(ANCHOR_RECORDS.c.number)).where(THE_ONE)
+READ_ANCHOR_STATE: Final = PreparedStatement(
+    select(*STATE, _newest_anchor(ANCHOR_RECORDS.c.number)).where(IS_HEAD)
 )
-AT_ONCE: Final[dict[tuple[Table, ...], PreparedStatement]] = {
-    tables: PreparedStatement(_adding(*tables))
+COMBINED_WRITES: Final[dict[tuple[Table, ...], PreparedStatement]] = {
+    tables: PreparedStatement(_combined_write(*tables))
     for tables in ((CHARGES,), (CHARGES, KEYS), (ANSWERS,), (ANCHOR_RECORDS,))
 }
-ONE_BY_ONE: Final = {
+INSERTS: Final = {
     table: PreparedStatement(insert(table)) for table in (CHARGES, KEYS, ANSWERS, ANCHOR_RECORDS)
 }
-MOVE: Final = PreparedStatement(MOVE_HEAD)
+MOVE_HEAD_ONLY: Final = PreparedStatement(MOVE_HEAD)
 
 
 class ChargeState(NamedTuple):
-    """What a charge stands on: the head, what its analyst and purpose have spent, its key's entry.
+    """Ledger state that a charge depends on: the chain head, prior spending, and the key's entry.
 
-    The totals are zero where there is no analyst or no purpose. ``anchor`` is the name of the
-    ledger's anchor, empty where it has none.
+    The totals are zero without an analyst or a purpose. ``anchor`` is the name of the ledger's
+    anchor, empty if it has none.
     """
 
     head: Head
@@ -164,9 +165,10 @@ class ChargeState(NamedTuple):
 
 
 class CommitState(NamedTuple):
-    """What an answer stands on: the head, the link of the charge that pays, and whether it has one.
+    """Ledger state that an answer depends on: the head, and the charge that pays for the answer.
 
-    The link is None where the ledger has no such charge.
+    ``digest`` is the charge's hash, or None if the ledger has no such charge. ``is_answered`` is
+    whether the charge already has an answer.
     """
 
     head: Head
@@ -176,35 +178,37 @@ class CommitState(NamedTuple):
 
 
 class AnchorState(NamedTuple):
-    """Ledger state that the record of an anchor depends on: the head, and the record before it."""
+    """Ledger state that an anchor record depends on: the head, and the previous anchor record."""
 
     head: Head
     newest: int | None
 
 
-def read_ground(line: RawConnection, question: QueryIdentity, key: str) -> ChargeState:
-    """Return all that a charge must know, as of one moment."""
+def read_charge_state(connection: RawConnection, question: QueryIdentity, key: str) -> ChargeState:
+    """Return the state that a charge depends on, from one snapshot."""
     names = {"analyst": question.analyst, "purpose": question.purpose, "key": key}
-    row = _look(line, GROUND, names)
-    analyst, purpose, entry, anchor = row[WIDTH:]
-    return ChargeState(read_state(row[:WIDTH]), analyst or 0, purpose or 0, entry, anchor or "")
+    row = _read_row(connection, READ_CHARGE_STATE, names)
+    analyst, purpose, entry, anchor = row[STATE_WIDTH:]
+    return ChargeState(
+        read_state(row[:STATE_WIDTH]), analyst or 0, purpose or 0, entry, anchor or ""
+    )
 
 
-def read_held(line: RawConnection, entry: int) -> CommitState:
-    """Return all that an answer must know, as of one moment."""
-    row = _look(line, HELD, {"entry": entry})
-    digest, answered, anchor = row[WIDTH:]
-    return CommitState(read_state(row[:WIDTH]), digest, answered is not None, anchor or "")
+def read_commit_state(connection: RawConnection, entry: int) -> CommitState:
+    """Return the state that an answer depends on, from one snapshot."""
+    row = _read_row(connection, READ_COMMIT_STATE, {"entry": entry})
+    digest, answered, anchor = row[STATE_WIDTH:]
+    return CommitState(read_state(row[:STATE_WIDTH]), digest, answered is not None, anchor or "")
 
 
-def read_anchored(line: RawConnection) -> AnchorState:
-    """Return all that the record of an anchor must know, as of one moment."""
-    row = _look(line, ANCHORED, {})
-    return AnchorState(read_state(row[:WIDTH]), row[WIDTH])
+def read_anchor_state(connection: RawConnection) -> AnchorState:
+    """Return the state that an anchor record depends on, from one snapshot."""
+    row = _read_row(connection, READ_ANCHOR_STATE, {})
+    return AnchorState(read_state(row[:STATE_WIDTH]), row[STATE_WIDTH])
 
 
 def read_state(row: Any) -> Head:
-    """Return the head from its row, which ends in its seal."""
+    """Return the head from its row, whose last column is the seal; check the seal."""
     if row is None:
         raise LedgerDamaged("the ledger has lost its head; restore it from a back-up")
     head = Head(*row[:-1])
@@ -213,43 +217,43 @@ def read_state(row: Any) -> Head:
     return head
 
 
-def write_charge(line: RawConnection, charge: Charge, old: Head, new: Head) -> None:
-    """Add a charge, and the key that stands for it, which stands for nothing yet."""
+def write_charge(connection: RawConnection, charge: Charge, old: Head, new: Head) -> None:
+    """Insert a charge and its key, if any, which must be unused."""
     row = dict(zip(CHARGE_NAMES, CHARGE_VALUES(charge), strict=True))
     added: dict[Table, Row] = {CHARGES: {**row, "digest": new.digest}}
     if charge.name:
         added[KEYS] = {"analyst": charge.analyst, "name": charge.name, "entry": charge.number}
-    _write(line, added, old, new)
+    _write(connection, added, old, new)
 
 
 def write_answer(
-    line: RawConnection, record: AnswerRecord, charge: Charge, old: Head, new: Head
+    connection: RawConnection, record: AnswerRecord, charge: Charge, old: Head, new: Head
 ) -> None:
-    """Add an answer."""
+    """Insert an answer."""
     asked = query_digest(QueryIdentity(charge.text, charge.fingerprint, charge.analyst))
     row = dict(zip(ANSWER_NAMES, ANSWER_VALUES(record), strict=True))
     more = {"digest": new.digest, "asked": asked, "analyst": charge.analyst}
-    _write(line, {ANSWERS: {**row, **more}}, old, new)
+    _write(connection, {ANSWERS: {**row, **more}}, old, new)
 
 
-def write_anchor(line: RawConnection, record: AnchorRecord, old: Head, new: Head) -> None:
-    """Add the record of an anchor."""
+def write_anchor(connection: RawConnection, record: AnchorRecord, old: Head, new: Head) -> None:
+    """Insert an anchor record."""
     row = dict(zip(ANCHOR_NAMES, ANCHOR_VALUES(record), strict=True))
-    _write(line, {ANCHOR_RECORDS: {**row, "digest": new.digest}}, old, new)
+    _write(connection, {ANCHOR_RECORDS: {**row, "digest": new.digest}}, old, new)
 
 
-def _look(line: RawConnection, what: PreparedStatement, values: Row) -> Any:
-    if line.is_locked and line.dialect.name == "postgresql":
-        # Privacy: a statement of its own, so that the next one sees what others charged before.
-        LOCK.first(line)
-    row = what.first(line, values)
+def _read_row(connection: RawConnection, statement: PreparedStatement, values: Row) -> Any:
+    if connection.is_locked and connection.dialect.name == "postgresql":
+        # Privacy: a separate statement, so that the next one sees all earlier charges.
+        LOCK_HEAD.first(connection)
+    row = statement.first(connection, values)
     if row is None:
         read_state(row)
     return row
 
 
-def _write(line: RawConnection, added: dict[Table, Row], old: Head, new: Head) -> None:
-    """Add rows and move the head, if it still is where it was seen and the sums fit."""
+def _write(connection: RawConnection, added: dict[Table, Row], old: Head, new: Head) -> None:
+    """Insert rows and move the head, provided that it has not moved and the sums fit."""
     moves: Row = {
         "old_digest": old.digest,
         "units": new.spent - old.spent,
@@ -259,18 +263,18 @@ def _write(line: RawConnection, added: dict[Table, Row], old: Head, new: Head) -
         "new_time": new.time,
         "new_seal": new.seal,
     }
-    line.mark_write()
-    if line.dialect.name == "postgresql":
+    connection.mark_write()
+    if connection.dialect.name == "postgresql":
         for table, row in added.items():
             moves |= {f"{table.name}_{name}": value for name, value in row.items()}
-        count = AT_ONCE[tuple(added)].first(line, moves)[0]
+        count = COMBINED_WRITES[tuple(added)].first(connection, moves)[0]
     else:
         for table, row in added.items():
-            ONE_BY_ONE[table].run(line, row)
-        count = MOVE.run(line, moves).rowcount
+            INSERTS[table].run(connection, row)
+        count = MOVE_HEAD_ONLY.run(connection, moves).rowcount
     if count == 1:
         return
-    if line.is_locked:
+    if connection.is_locked:
         raise LedgerDamaged(
             "the ledger's head moved while it was locked; nothing was charged: run confide ledger "
             "--verify, and ask again"

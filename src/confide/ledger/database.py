@@ -39,8 +39,8 @@ __all__ = [
     "Database",
     "PreparedStatement",
     "RawConnection",
-    "look_at_file",
     "read_address",
+    "read_file",
     "wait_turn",
 ]
 
@@ -173,7 +173,7 @@ class Database:
                 return result
         raise AssertionError("the loop above returns or raises")
 
-    def look(self, body: Callable[[Connection], T]) -> T:
+    def read(self, body: Callable[[Connection], T]) -> T:
         """Return the result of ``body``, which reads one consistent snapshot."""
         return self._attempt(body, reads=True)
 
@@ -402,7 +402,7 @@ def read_address(address: str | Path) -> URL:
     return url.set(drivername=DRIVERS[backend])
 
 
-def look_at_file(path: Path, body: Callable[[Connection], T]) -> T:
+def read_file(path: Path, body: Callable[[Connection], T]) -> T:
     """Return the result of ``body`` on a SQLite file, without changing a byte of it.
 
     An existing write-ahead log is read too. If there is none, SQLite would create one, unless the

@@ -1,4 +1,4 @@
-"""Creates, migrates and checks a stored ledger before it is used."""
+"""Creation, migration, and checks of a stored ledger before its first use."""
 
 import secrets
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from confide.errors import BadDeclaration
 from confide.lazy import lazy_module
 from confide.ledger.anchors import Anchor, Mark, open_anchor
 from confide.ledger.chain import ACCOUNTINGS, describe_filter, first_head, now, read_filter
-from confide.ledger.database import Database, look_at_file, read_address, wait_turn
+from confide.ledger.database import Database, read_address, read_file, wait_turn
 from confide.ledger.protocol import (
     RESTORE,
     LedgerBehind,
@@ -41,11 +41,11 @@ else:
 
 __all__ = ["accept_lost_anchor", "check_ledger", "open_ledger", "refuse_foreign", "refuse_tables"]
 
-NEWEST: Final = "0001a"
-STEPS: Final = Path(__file__).parent / "migrations"
-VERSIONS: Final = "confide_version"
-OURS: Final = "confide_"
-"""How the names of all our tables begin."""
+SCHEMA_VERSION: Final = "0001a"
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+VERSION_TABLE: Final = "confide_version"
+TABLE_PREFIX: Final = "confide_"
+"""The prefix of the names of all tables of confide."""
 
 
 def open_ledger(
@@ -60,35 +60,35 @@ def open_ledger(
 ) -> SqlLedger:
     """Return the ledger at an address: a path, ``sqlite:///path`` or ``postgresql://...``.
 
-    One that is not there is made, for the budget of ``opening``. One that is there keeps the terms
-    it was made with; they must be of the same budget. ``neighbours`` is the relation under which
-    losses are meant, kept with the terms: losses under two relations do not add up. A ledger that
-    was opened with an anchor once does not open without it: see `accept_lost_anchor`.
+    A missing ledger is created with the terms of ``opening``. An existing one keeps its original
+    terms, which must be for the same budget. ``neighbours`` is the neighboring relation of the
+    losses. It is stored with the terms, because losses under two relations do not add up. A ledger
+    that was once opened with an anchor does not open without it; see `accept_lost_anchor`.
 
     Raises:
-        AnchorLost: the ledger has an anchor, which is not the one that is named.
-        BadDeclaration: the ledger belongs to another budget, or the file is no ledger.
-        LedgerBehind: it is older than its anchor, or is missing and its anchor is not.
-        LedgerNewer: it was written by a newer confide.
-        LedgerDamaged: it contradicts itself.
+        AnchorLost: the ledger has an anchor that is not the configured one.
+        BadDeclaration: the ledger belongs to another budget, or the file is not a ledger.
+        LedgerBehind: the ledger is older than its anchor, or is missing although its anchor exists.
+        LedgerNewer: the ledger was written by a newer version of confide.
+        LedgerDamaged: the ledger contradicts itself.
     """
-    kept = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
-    mark = None if kept is None else kept.newest()
+    opened = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
+    mark = None if opened is None else opened.newest()
     refuse_foreign(address)
     if mark is not None and _is_missing(address):
-        raise _missing(mark)
+        raise _missing_ledger(mark)
     ledger = _connect(
         address,
         opening,
         limits,
         neighbours=neighbours,
-        anchor=kept,
+        anchor=opened,
         mark=mark,
         wait=wait,
         clock=clock,
     )
     try:
-        ledger.take_anchor()
+        ledger.attach_anchor()
     except BaseException:
         ledger.close()
         raise
@@ -106,27 +106,27 @@ def accept_lost_anchor(
 ) -> LostAnchor | None:
     """Record in the ledger that its anchor is lost; return the record, or None if it is not lost.
 
-    From then on the ledger has the anchor that is named now, which may be empty, or none at all.
-    Nothing shows any more whether the ledger is an old backup: that is what the owner accepts. This
-    is a function, not an option of `open_ledger`, so that no program accepts a loss at each start.
+    From then on, the ledger uses the anchor passed here, which may be empty, or no anchor at all.
+    The owner accepts that nothing can reveal whether the ledger is an old backup. This is a
+    function, not an option of `open_ledger`, so that no program accepts a loss at every start.
 
     Raises:
         BadDeclaration: there is no ledger, or it belongs to another budget.
-        AnchorLost: the anchor that is named belongs to another ledger.
-        LedgerBehind: the ledger is older than the anchor that is named, or is missing.
-        LedgerDamaged: the two disagree, so the anchor is not lost.
+        AnchorLost: the anchor passed here belongs to another ledger.
+        LedgerBehind: the ledger is older than the anchor passed here, or is missing.
+        LedgerDamaged: the ledger and the anchor disagree, so the anchor is not lost.
     """
-    kept = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
-    mark = None if kept is None else kept.newest()
+    opened = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
+    mark = None if opened is None else opened.newest()
     refuse_foreign(address)
     if _is_missing(address):
-        raise BadDeclaration(NO_LEDGER) if mark is None else _missing(mark)
+        raise BadDeclaration(NO_LEDGER) if mark is None else _missing_ledger(mark)
     ledger = _connect(
         address,
         opening,
         None,
         neighbours=neighbours,
-        anchor=kept,
+        anchor=opened,
         mark=mark,
         wait=wait,
         clock=clock,
@@ -154,12 +154,12 @@ def _connect(
     wait: float,
     clock: Callable[[], int],
 ) -> SqlLedger:
-    """Return the ledger at an address, which was not yet compared with its anchor."""
+    """Return the ledger at an address, not yet compared with its anchor."""
     database = Database(address, wait=wait)
     try:
-        database.look(lambda connection: database.check_file(connection, whole=False))
+        database.read(lambda connection: database.check_file(connection, whole=False))
         identity = database.change(
-            lambda connection: _take_in(connection, opening, neighbours, mark)
+            lambda connection: _prepare_ledger(connection, opening, neighbours, mark)
         )
     except BaseException:
         database.close()
@@ -168,24 +168,24 @@ def _connect(
 
 
 def _is_missing(address: str | Path) -> bool:
-    """Return whether no ledger is at an address, without changing what is there.
+    """Return whether there is no ledger at an address, without changing anything there.
 
-    What cannot be looked at is not missing: the opening finds out why.
+    An unreadable ledger does not count as missing; opening it reports the reason.
     """
     url = read_address(address)
     if url.get_backend_name() != "sqlite":
         database = Database(address)
         try:
-            return not database.look(_find_meta)
+            return not database.read(_find_meta)
         finally:
             database.close()
     path = Path(str(url.database))
     with suppress(LedgerDamaged, LedgerUnavailable, OSError):
-        return not (path.exists() and path.stat().st_size and look_at_file(path, _find_meta))
+        return not (path.exists() and path.stat().st_size and read_file(path, _find_meta))
     return False
 
 
-def _missing(mark: Mark) -> LedgerBehind:
+def _missing_ledger(mark: Mark) -> LedgerBehind:
     return LedgerBehind(
         f"there is no ledger at the address that is declared, but its anchor has seen one with "
         f"{mark.records:,} records: restore the newest backup. A new ledger needs an anchor of its "
@@ -194,45 +194,45 @@ def _missing(mark: Mark) -> LedgerBehind:
 
 
 def check_ledger(address: str | Path, opening: Filter, *, neighbours: str = "") -> None:
-    """Look whether a ledger that is there keeps this budget; write nothing, and make none.
+    """Check that an existing ledger is for this budget, without writing or creating anything.
 
     Raises:
-        BadDeclaration: it belongs to another budget, keeps another relation of neighbours, or is
-            no ledger.
+        BadDeclaration: the ledger is for another budget or another neighboring relation, or the
+            file is not a ledger.
     """
-    kept: dict[str, str] = {}
+    meta: dict[str, str] = {}
     if path := _find_file(address):
-        kept = look_at_file(path, _find_meta)
+        meta = read_file(path, _find_meta)
     elif read_address(address).get_backend_name() != "sqlite":
         database = Database(address)
         try:
-            kept = database.look(_find_meta)
+            meta = database.read(_find_meta)
         finally:
             database.close()
-    if kept:
-        _refuse_budget(read_filter(kept.get("terms", "")), opening)
-        refuse_relation(kept.get("neighbours", neighbours), neighbours)
+    if meta:
+        _check_budget(read_filter(meta.get("terms", "")), opening)
+        refuse_relation(meta.get("neighbours", neighbours), neighbours)
 
 
 def refuse_foreign(address: str | Path) -> None:
-    """Refuse a file of SQLite that was made for something else, before a byte of it is changed.
+    """Refuse a SQLite file of another program, before changing a byte of it.
 
-    One that cannot be looked at is left to whoever opens it next, and says why it cannot.
+    An unreadable file passes; opening it reports the reason.
 
     Raises:
-        BadDeclaration: it holds tables, and none of ours.
+        BadDeclaration: the file has tables, but none of confide.
     """
     path = _find_file(address)
     if path is not None:
         with suppress(LedgerDamaged, LedgerUnavailable):
-            look_at_file(path, refuse_tables)
+            read_file(path, refuse_tables)
 
 
 def _find_file(address: str | Path) -> Path | None:
-    """Return the file of SQLite that an address names, if there is anything in it."""
+    """Return the path of the SQLite file at an address, or None if it is missing or empty."""
     url = read_address(address)
     path = Path(str(url.database))
-    # A folder that may not be entered is left to whoever opens the ledger, and says so.
+    # If the folder is not accessible, opening the ledger reports it.
     with suppress(PermissionError):
         if url.get_backend_name() == "sqlite" and path.is_file() and path.stat().st_size:
             return path
@@ -247,77 +247,78 @@ def _find_meta(connection: Connection) -> dict[str, str]:
 
 
 def refuse_tables(connection: Connection) -> None:
-    """Refuse a file of SQLite with tables of something else alone; servers may hold both."""
+    """Raise BadDeclaration if a SQLite file has only foreign tables; servers can have both."""
     names = inspect(connection).get_table_names()
     is_file = connection.dialect.name == "sqlite"
-    if is_file and names and not any(name.startswith(OURS) for name in names):
+    if is_file and names and not any(name.startswith(TABLE_PREFIX) for name in names):
         raise BadDeclaration(
             "the file named as ledger holds tables of something else, and no ledger; name a file "
             "that is not there yet, and it is made"
         )
 
 
-def _take_in(
+def _prepare_ledger(
     connection: Connection, opening: Filter, neighbours: str, mark: Mark | None
 ) -> Identity:
-    """Make the ledger, or find out whose it is; one process at a time.
+    """Create the ledger, or migrate and check an existing one; one process at a time.
 
-    # Privacy: what the anchor has a mark of was there before the mark, so it is not made again.
+    # Privacy: a marked ledger existed before its mark, so if it is missing, it was lost. A new one
+    # would be a second budget.
     """
     wait_turn(connection)
-    _bring_up_to_date(connection)
+    _migrate(connection)
     if mark is not None and not _read_meta(connection):
-        raise _missing(mark)
-    identity = _identify(connection, opening)
+        raise _missing_ledger(mark)
+    identity = _read_or_create(connection, opening)
     if neighbours:
         write_relation(connection, neighbours)
     return identity
 
 
-def _bring_up_to_date(connection: Connection) -> None:
-    """Make the tables, or take the steps that an older confide did not know."""
-    version = _version(connection)
-    if version == NEWEST:
+def _migrate(connection: Connection) -> None:
+    """Create the tables, or run the migrations that are newer than the ledger."""
+    version = _read_version(connection)
+    if version == SCHEMA_VERSION:
         return
     if version is None:
         refuse_tables(connection)
     config = alembic_config.Config()
-    config.set_main_option("script_location", str(STEPS).replace("%", "%%"))
-    config.set_main_option("version_locations", str(STEPS).replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("version_locations", str(MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "newline")
     script = script_directory.ScriptDirectory.from_config(config)
 
-    def take_steps(revision: Any, _: object) -> Any:
-        return script._upgrade_revs(NEWEST, revision)  # noqa: SLF001  # as its own command does
+    def upgrade(revision: Any, _: object) -> Any:
+        return script._upgrade_revs(SCHEMA_VERSION, revision)  # noqa: SLF001  # like alembic's CLI
 
     try:
-        with environments.EnvironmentContext(config, script, fn=take_steps) as environment:
-            environment.configure(connection=connection, version_table=VERSIONS)
+        with environments.EnvironmentContext(config, script, fn=upgrade) as environment:
+            environment.configure(connection=connection, version_table=VERSION_TABLE)
             environment.run_migrations()
     except alembic_util.CommandError as error:
         raise LedgerNewer(
-            f"the ledger has version {version}, and this confide knows versions up to {NEWEST}; "
-            "use the newer confide that wrote it"
+            f"the ledger has version {version}, and this confide knows versions up to "
+            f"{SCHEMA_VERSION}; use the newer confide that wrote it"
         ) from error
 
 
-def _version(connection: Connection) -> str | None:
-    if not inspect(connection).has_table(VERSIONS):
+def _read_version(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
         return None
     found = connection.execute(text("SELECT version_num FROM confide_version")).scalar()
     return None if found is None else str(found)
 
 
-def _identify(connection: Connection, opening: Filter) -> Identity:
-    """Return whose ledger this is, making it the budget's own if it is new."""
-    kept = _read_meta(connection)
-    if not kept:
-        return _make(connection, opening)
-    known = read_filter(kept.get("terms", ""))
-    identity = Identity(kept.get("identity", ""), kept.get("salt", ""), known)
+def _read_or_create(connection: Connection, opening: Filter) -> Identity:
+    """Return the identity of the ledger after checking it; create one if the ledger is new."""
+    meta = _read_meta(connection)
+    if not meta:
+        return _create(connection, opening)
+    known = read_filter(meta.get("terms", ""))
+    identity = Identity(meta.get("identity", ""), meta.get("salt", ""), known)
     if not identity.name or not identity.salt:
         raise LedgerDamaged(f"the ledger does not say which one it is; {RESTORE}")
-    _refuse_budget(known, opening)
+    _check_budget(known, opening)
     head = read_head(connection)
     newest = read_digest(connection, head.records - 1) if head.records else None
     if head.records and newest != head.digest:
@@ -330,13 +331,13 @@ def _read_meta(connection: Connection) -> dict[str, str]:
     return {str(name): str(value) for name, value in found}
 
 
-def _refuse_budget(known: Filter, opening: Filter) -> None:
-    """Refuse a budget that is not the one a ledger was made for."""
+def _check_budget(known: Filter, opening: Filter) -> None:
+    """Raise BadDeclaration if the declared budget is not the ledger's own."""
     if (known.epsilon, known.delta) != (opening.epsilon, opening.delta):
         raise BadDeclaration(
-            f"this ledger keeps a budget of {_terms(known)}, and the one declared has "
-            f"{_terms(opening)}; declare the ledger's own budget again, or name another ledger: "
-            "what is spent in both adds up"
+            f"this ledger keeps a budget of {_describe_terms(known)}, and the one declared has "
+            f"{_describe_terms(opening)}; declare the ledger's own budget again, or name another "
+            "ledger: what is spent in both adds up"
         )
     if type(known) is not type(opening):
         kept, declared = (ACCOUNTINGS[type(one).__name__] for one in (known, opening))
@@ -347,12 +348,12 @@ def _refuse_budget(known: Filter, opening: Filter) -> None:
         )
 
 
-def _terms(budget: Filter) -> str:
-    """Return what a budget allows, as people read it."""
+def _describe_terms(budget: Filter) -> str:
+    """Return the epsilon and delta of a budget as readable text."""
     return f"epsilon {float(budget.epsilon):.12g} and delta {float(budget.delta):.12g}"
 
 
-def _make(connection: Connection, opening: Filter) -> Identity:
+def _create(connection: Connection, opening: Filter) -> Identity:
     identity = Identity(secrets.token_hex(16), secrets.token_hex(16), opening)
     named = {"identity": identity.name, "salt": identity.salt, "terms": describe_filter(opening)}
     connection.execute(insert(META), [{"name": k, "value": v} for k, v in named.items()])

@@ -35,15 +35,15 @@ __all__ = [
     "refuse_relation",
 ]
 
-NOTHING: Final = Share(0)
+ZERO_SHARE: Final = Share(0)
 
 Payload = dict[str, Any]
-"""A released answer as JSON can hold it, dates too; its layout belongs to release/."""
+"""A released answer in a form that JSON can encode, dates included; release/ sets its layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryIdentity:
-    """What is being paid for: enough to know the same question again, and no data."""
+    """The identity of a query: enough to recognize the same query, without data."""
 
     text: str
     fingerprint: str
@@ -53,7 +53,7 @@ class QueryIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Proof of a charge: the entry's number, what it cost, and its link in the chain."""
+    """Proof of a charge: the entry's number, its cost, and its hash in the chain."""
 
     entry: int
     share: Share
@@ -61,7 +61,7 @@ class Receipt:
 
 
 class StoredAnswer(NamedTuple):
-    """An answer that was given before, with the receipt of what was paid for it."""
+    """An earlier answer, with the receipt of the charge that paid for it."""
 
     receipt: Receipt
     noisy: Payload
@@ -69,11 +69,12 @@ class StoredAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of the ledger, as shown to the owner.
+    """A charge in the ledger, as shown to the owner.
 
-    ``number`` is its place in the chain, in which answers stand too, so that numbers have gaps.
-    ``loss`` is what the share allows, exactly; ``spent`` what was spent with this entry, in all.
-    ``time`` counts microseconds since 1970, in UTC; ``before`` is the digest of the place before.
+    ``number`` is the position in the chain. Numbers have gaps, because the chain contains answers
+    too. ``loss`` is the exact privacy loss that the share allows, and ``spent`` the total spent
+    including this entry. ``time`` is in microseconds since 1970, in UTC. ``before`` is the hash of
+    the previous record.
     """
 
     number: int
@@ -84,21 +85,21 @@ class Entry:
     digest: str
     loss: str = ""
     key: str = ""
-    spent: Share = NOTHING
+    spent: Share = ZERO_SHARE
     time: int = 0
     before: str = ""
 
     @property
     def moment(self) -> datetime:
-        """The time as a date, in UTC."""
-        return _moment(self.time)
+        """The time as a timestamp in UTC."""
+        return _to_datetime(self.time)
 
 
 @dataclass(frozen=True, slots=True)
 class LostAnchor:
-    """The loss of an anchor that the owner accepted: a record of the hash chain.
+    """An accepted loss of an anchor, which is a record of the hash chain.
 
-    ``is_anchored`` is whether another anchor was named in its place.
+    ``is_anchored`` is whether another anchor replaced the lost one.
     """
 
     number: int
@@ -108,17 +109,17 @@ class LostAnchor:
 
     @property
     def moment(self) -> datetime:
-        """The time as a date, in UTC."""
-        return _moment(self.time)
+        """The time as a timestamp in UTC."""
+        return _to_datetime(self.time)
 
 
-def _moment(time: int) -> datetime:
+def _to_datetime(time: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=time)
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What one may spend: within their own limits, those of the calendar, and the budget."""
+    """The amount that an analyst may spend, within all limits and the budget."""
 
     total: Share
     spent: Share
@@ -126,11 +127,11 @@ class Allowance:
 
 
 class Hold:
-    """Budget that is spent for good: the right to read, once or as often as a mechanism needs.
+    """The right to read data, paid for with budget that is never refunded.
 
-    Only a ledger makes one; an engine presents it before it reads. ``readings`` is how often, or
-    None for a session, whose charge covers everything it ever releases, however often it reads.
-    ``delta`` is what the charge covers of failures. ``record`` is the charge as it was written.
+    Only a ledger creates holds, and an engine uses one before it reads. ``readings`` is the number
+    of readings. It is None for a session, whose charge covers everything that it ever releases.
+    ``delta`` is the charged failure probability. ``record`` is the charge as stored by the ledger.
     """
 
     __slots__ = ("_process", "_readings", "delta", "entry", "record", "share")
@@ -148,9 +149,10 @@ class Hold:
         self._readings, self._process = readings, os.getpid()
 
     def use(self) -> None:
-        """Let one reading pass, while any is left, in the process that paid for it.
+        """Use one reading; raise Fault if none is left, or if another process paid for it.
 
-        # Privacy: a fork copies a session with its noise and its count; only one may go on.
+        # Privacy: a fork copies a session with its noise and its count. Only one of the two
+        # processes may continue.
         """
         if self._process != os.getpid():
             raise Fault("this hold belongs to another process; a fork asks and pays for itself")
@@ -164,37 +166,37 @@ class Hold:
 class Ledger(Protocol):
     """The budget and its history.
 
-    Whose limits a charge must keep is told by its question: the analyst and the purpose.
+    The limits of a charge are those of its query's analyst and purpose.
     """
 
     @property
     def filter(self) -> Filter:
-        """The filter as it stands, with what is spent."""
+        """The filter in its current state, with everything spent so far."""
         ...
 
     @property
     def opening(self) -> Filter:
-        """The filter as it was opened: what each share is worth, without a look at the balance."""
+        """The filter before any charge, which needs no access to the balance."""
         ...
 
     @property
     def limits(self) -> Limits:
-        """The bounds below the budget."""
+        """The limits within the budget."""
         ...
 
     @property
     def salt(self) -> str:
-        """The key of the engine's cut, so that a unit is cut alike as long as the ledger lives.
+        """The key of the engine's row hash, so that the same rows of a unit count in every query.
 
-        # Privacy: it is shown to no one, for with it a unit could be told which rows count.
+        # Privacy: the key is secret, because it reveals which rows of a unit count.
         """
         ...
 
     def keep_relation(self, neighbours: str) -> None:
-        """Say which neighbours the losses are meant for; refuse another relation than before.
+        """Record the neighboring relation of the losses; refuse a different one later.
 
         Raises:
-            BadDeclaration: losses under another relation are kept here.
+            BadDeclaration: the losses in the ledger are for another relation.
         """
         ...
 
@@ -207,48 +209,50 @@ class Ledger(Protocol):
         readings: int | None = ...,
         key: str = ...,
     ) -> Hold:
-        """Charge, durably, before anything is read; refuse what does not fit.
+        """Return a hold after charging for it durably, before any data is read.
 
         Raises:
-            BudgetExceeded: the budget or a limit would be passed; nothing was charged.
-            KeyUsed: the key has a charge already; nothing was charged.
+            BudgetExceeded: the charge would exceed the budget or a limit; nothing was charged.
+            KeyUsed: the key already has a charge; nothing was charged.
         """
         ...
 
     def commit(self, hold: Hold, noisy: Payload) -> Receipt:
-        """Keep the released answer with its charge; only then may it be shown.
+        """Store the answer with its charge, and return the receipt.
+
+        # Privacy: an answer is shown only after this returns.
 
         Raises:
-            AnsweredAlready: the charge has its answer; ``noisy`` must be thrown away.
+            AnsweredAlready: the charge already has an answer; ``noisy`` must be discarded.
         """
         ...
 
     def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
-        """Return what the key stands for: an answer, a hold that a crash left, or nothing.
+        """Return the answer or the unused hold of an earlier request with this key, if any.
 
         Raises:
-            KeyUsed: the key stands for another question.
+            KeyUsed: the key belongs to another query.
         """
         ...
 
     def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
-        """Let the key stand for an answer that was given for free."""
+        """Assign the key to an answer that was given for free."""
         ...
 
     def stored(self, question: QueryIdentity) -> StoredAnswer | None:
-        """Return the answer to the same question whose charge is the newest, if there is one."""
+        """Return the answer to the same query with the newest charge, if there is one."""
         ...
 
     def answer(self, entry: int) -> StoredAnswer | None:
-        """Return the answer that an entry paid for."""
+        """Return the answer of an entry, if it has one."""
         ...
 
     def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
-        """Return all answers to the same question that are free for its analyst, oldest first."""
+        """Return all answers to the same query that are free for its analyst, oldest first."""
         ...
 
     def allowance(self, analyst: str = ..., purpose: str = ...) -> Allowance:
-        """Return what an analyst may spend for a purpose."""
+        """Return the allowance of an analyst for a purpose."""
         ...
 
     def entries(self) -> Iterable[Entry]:
@@ -258,84 +262,83 @@ class Ledger(Protocol):
     def history(
         self, limit: int, *, before: int | None = ..., analyst: str | None = ...
     ) -> list[Entry]:
-        """Return the newest charges first: at most ``limit``, before an entry, of one analyst."""
+        """Return the newest charges, newest first.
+
+        They are at most ``limit``, and only those before an entry or of an analyst, if given.
+        """
         ...
 
     def lost_anchors(self) -> list[LostAnchor]:
-        """Return the losses of anchors that the owner accepted, oldest first."""
+        """Return the accepted losses of anchors, oldest first."""
         ...
 
     def verify(self) -> None:
-        """Recompute balance and chain, and raise a Fault where they disagree."""
+        """Recompute the balance and the chain; raise a Fault if they differ."""
         ...
 
     def export(self) -> Iterator[str]:
-        """Yield the history as lines of JSON, without the answers' values."""
+        """Yield the history as JSON lines, without the values of answers."""
         ...
 
 
 RESTORE: Final = "restore the newest back-up, and let the anchor tell whether it is new enough"
-"""What to do about a ledger that contradicts itself."""
+"""The advice for a ledger that contradicts itself."""
 
 
 class KeyUsed(Refusal):
-    """The key was used for another question, or is in use; nothing was read or spent."""
+    """The idempotency key was used for another query, or is in use; nothing was read or spent."""
 
     code = "key-used"
 
 
 class AnsweredAlready(Fault):
-    """The charge has its answer; another one was drawn and thrown away unseen."""
+    """The charge already has an answer; another one was drawn and discarded unseen."""
 
     code = "answered-already"
 
 
 class LedgerUnavailable(Fault):
-    """The ledger cannot be reached or written; without it nothing is answered."""
+    """The ledger cannot be reached or written, so no query is answered."""
 
     code = "ledger-unavailable"
 
 
 class LedgerDamaged(Fault):
-    """The ledger contradicts itself; nothing is answered until the owner has looked at it."""
+    """The ledger contradicts itself, so no query is answered until the owner repairs it."""
 
     code = "ledger-damaged"
 
 
 class LedgerBehind(Fault):
-    """The ledger is older than its anchor: a back-up was restored, and charges are missing."""
+    """The ledger is older than its anchor: an old backup was restored, and charges are missing."""
 
     code = "ledger-behind"
 
 
 class AnchorLost(Fault):
-    """The ledger's anchor is missing, so nothing shows whether the ledger is an old backup."""
+    """The ledger's anchor is missing, so nothing can reveal whether the ledger is an old backup."""
 
     code = "anchor-lost"
 
 
 class LedgerNewer(Fault):
-    """The ledger was written by a newer confide, whose records this one may not understand."""
+    """The ledger was written by a newer version of confide, which may use other records."""
 
     code = "ledger-newer"
 
 
-def refuse_relation(kept: str, asked: str) -> None:
-    """Refuse losses under another relation of neighbours than the one that a ledger keeps.
-
-    Raises:
-        BadDeclaration: the two are not the same.
-    """
-    if kept != asked:
+def refuse_relation(kept: str, declared: str) -> None:
+    """Raise BadDeclaration if the declared neighboring relation differs from the ledger's."""
+    if kept != declared:
         raise BadDeclaration(
-            f"this ledger keeps losses for neighbours = {kept!r}, and {asked!r} is declared; "
+            f"this ledger keeps losses for neighbours = {kept!r}, and {declared!r} is declared; "
             "declare the ledger's own again, or name another ledger: losses under two relations do "
             "not add up"
         )
 
 
 OWNER_LOG: Final = logging.getLogger("confide.owner")
-SPOILT: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+DAMAGE_CODES: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 REASONS: Final = {
     "SQLITE_BUSY": "it is locked by another program",
     "SQLITE_LOCKED": "it is locked by another program",
@@ -349,27 +352,27 @@ REASONS: Final = {
     "25006": "it may not be written",
     "53100": "the disk is full",
 }
-"""Why a database does not answer: the first part of its code, in our words."""
+"""The reason for a database failure, by the prefix of its error code."""
 
 
 def explain(error: Exception) -> LedgerUnavailable | LedgerDamaged:
-    """Return a fault in our words; those of the database go to the owner's log.
+    """Return a fault without the database's message, which goes to the owner's log.
 
-    # Privacy: the words of a database may quote what was written, so no analyst sees them.
+    # Privacy: a database message can quote stored values, so it is never shown to analysts.
     """
     original = _original(error)
-    said = (str(original).splitlines() or [""])[0]
-    OWNER_LOG.warning("the ledger's database failed: %s: %s", type(original).__name__, said)
+    message = (str(original).splitlines() or [""])[0]
+    OWNER_LOG.warning("the ledger's database failed: %s: %s", type(original).__name__, message)
     OWNER_LOG.debug("the ledger's database failed", exc_info=error)
     return as_fault(error)
 
 
 def as_fault(error: Exception) -> LedgerUnavailable | LedgerDamaged:
-    """Return a fault that tells what can be done about it, and nothing that was written."""
+    """Return a fault with the reason and the remedy, but without any stored value."""
     code = _code(error)
     known = [reason for name, reason in REASONS.items() if code.startswith(name)]
     reason = known[0] if known else "its database failed"
-    if code.startswith(SPOILT):
+    if code.startswith(DAMAGE_CODES):
         return LedgerDamaged(
             f"the ledger cannot be read: {reason}; nothing was answered. Restore the newest "
             "back-up, and let the anchor tell whether it is new enough"
@@ -387,6 +390,6 @@ def _code(error: Exception) -> str:
 
 
 def _original(error: Exception) -> Exception:
-    """Return the driver's own error, if there is one."""
+    """Return the driver's own error if there is one, else the error itself."""
     original: Exception = getattr(error, "orig", None) or error
     return original

@@ -26,7 +26,7 @@ from confide.ledger.protocol import (
     StoredAnswer,
     refuse_relation,
 )
-from confide.ledger.schema import ANCHOR_RECORDS, ANSWERS, CHARGES, HEAD, KEYS, META, NAMED
+from confide.ledger.schema import ANCHOR_RECORDS, ANSWERS, CHARGES, HAS_PURPOSE, HEAD, KEYS, META
 
 __all__ = [
     "find_answers",
@@ -76,7 +76,8 @@ def _running_totals(total: str, name: str | None) -> tuple[PreparedStatement, Pr
     """Return the statements for the newest running total, so far and before a time."""
     newest = select(CHARGES.c[total]).order_by(CHARGES.c.time.desc(), CHARGES.c.number.desc())
     named = newest if name is None else newest.where(CHARGES.c[name] == bindparam(name))
-    named = named.where(text(NAMED)) if name == "purpose" else named  # matches its partial index
+    # The condition matches that of the partial index.
+    named = named.where(text(HAS_PURPOSE)) if name == "purpose" else named
     earlier = named.where(CHARGES.c.time < bindparam("before"))
     return PreparedStatement(named.limit(1)), PreparedStatement(earlier.limit(1))
 
@@ -183,12 +184,12 @@ def read_records(connection: Connection) -> Generator[Record, None, None]:
 
 
 def read_anchors(connection: Connection) -> list[AnchorRecord]:
-    """Return every record of an anchor, oldest first, as its digest says that it was written."""
+    """Return every anchor record, oldest first, after checking its hash."""
     return [_anchor(row) for row in connection.execute(ALL_ANCHORS).all()]
 
 
 def read_anchor(connection: Connection) -> AnchorRecord | None:
-    """Return the newest record of an anchor; None where no anchor was ever named."""
+    """Return the newest anchor record, or None if no anchor was ever recorded."""
     row = connection.execute(NEWEST_ANCHOR).first()
     return None if row is None else _anchor(row)
 

@@ -1,7 +1,7 @@
 """SQLAlchemy tables of a ledger; migrations/ creates them.
 
-Amounts are whole numbers of at most 63 bits, for a whole budget has fewer than 2**62 units; digests
-and texts are text. Nothing here is a float, a row of the data, a value without noise or a token.
+Amounts are integers of at most 63 bits, because the total budget has fewer than 2**62 units. Hashes
+and queries are text. No column holds a float, a row of the data, a value without noise, or a token.
 """
 
 from typing import Final
@@ -9,11 +9,12 @@ from typing import Final
 from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text, text
 from sqlalchemy.schema import CheckConstraint
 
-__all__ = ["ANCHOR_RECORDS", "ANSWERS", "CHARGES", "HEAD", "KEYS", "META", "NAMED", "TABLES"]
+__all__ = ["ANCHOR_RECORDS", "ANSWERS", "CHARGES", "HAS_PURPOSE", "HEAD", "KEYS", "META", "TABLES"]
 
-WHOLE: Final = BigInteger().with_variant(Integer, "sqlite")  # there, such a key is the row itself
-NAMED: Final = "purpose <> ''"
-"""Of charges without a purpose no total is kept, so that no one looks for them by it."""
+BIG_INTEGER: Final = BigInteger().with_variant(Integer, "sqlite")
+"""A 64-bit integer; SQLite stores a primary key of type INTEGER as the row ID itself."""
+HAS_PURPOSE: Final = "purpose <> ''"
+"""The condition of a partial index: charges without a purpose have no running total."""
 TABLES: Final = MetaData()
 
 META: Final = Table(
@@ -22,42 +23,42 @@ META: Final = Table(
     Column("name", Text, primary_key=True),
     Column("value", Text, nullable=False),
 )
-"""What stays: the ledger's identity, its terms, its neighbours, the salt of the cut."""
+"""The ledger's identity, terms, neighboring relation, and salt, which never change."""
 
 HEAD: Final = Table(
     "confide_head",
     TABLES,
     Column("one", Integer, primary_key=True),
-    Column("records", WHOLE, nullable=False),
+    Column("records", BIG_INTEGER, nullable=False),
     Column("digest", Text, nullable=False),
-    Column("time", WHOLE, nullable=False),
-    Column("spent", WHOLE, nullable=False),
-    Column("delta_spent", WHOLE, nullable=False),
+    Column("time", BIG_INTEGER, nullable=False),
+    Column("spent", BIG_INTEGER, nullable=False),
+    Column("delta_spent", BIG_INTEGER, nullable=False),
     Column("seal", Text, nullable=False),
     CheckConstraint("one = 1", name="confide_head_is_one"),
     postgresql_with={"fillfactor": 10},
 )
-"""The one row that every change locks and moves."""
+"""The head: one row, which every change updates."""
 
 CHARGES: Final = Table(
     "confide_charges",
     TABLES,
-    Column("number", WHOLE, primary_key=True, autoincrement=False),
+    Column("number", BIG_INTEGER, primary_key=True, autoincrement=False),
     Column("before", Text, nullable=False),
-    Column("time", WHOLE, nullable=False),
+    Column("time", BIG_INTEGER, nullable=False),
     Column("text", Text, nullable=False),
     Column("fingerprint", Text, nullable=False),
     Column("analyst", Text, nullable=False),
     Column("purpose", Text, nullable=False),
     Column("name", Text, nullable=False),
-    Column("units", WHOLE, nullable=False),
-    Column("delta_units", WHOLE, nullable=False),
+    Column("units", BIG_INTEGER, nullable=False),
+    Column("delta_units", BIG_INTEGER, nullable=False),
     Column("readings", Integer),
     Column("loss", Text, nullable=False),
-    Column("spent", WHOLE, nullable=False),
-    Column("delta_spent", WHOLE, nullable=False),
-    Column("analyst_spent", WHOLE, nullable=False),
-    Column("purpose_spent", WHOLE, nullable=False),
+    Column("spent", BIG_INTEGER, nullable=False),
+    Column("delta_spent", BIG_INTEGER, nullable=False),
+    Column("analyst_spent", BIG_INTEGER, nullable=False),
+    Column("purpose_spent", BIG_INTEGER, nullable=False),
     Column("digest", Text, nullable=False),
     Index("confide_charges_time", "time", "number"),
     Index("confide_charges_analyst", "analyst", "time", "number"),
@@ -66,19 +67,19 @@ CHARGES: Final = Table(
         "purpose",
         "time",
         "number",
-        sqlite_where=text(NAMED),
-        postgresql_where=text(NAMED),
+        sqlite_where=text(HAS_PURPOSE),
+        postgresql_where=text(HAS_PURPOSE),
     ),
 )
-"""One row for each charge; rows are added, never changed."""
+"""One row per charge; rows are inserted, but never updated."""
 
 ANSWERS: Final = Table(
     "confide_answers",
     TABLES,
-    Column("entry", WHOLE, primary_key=True, autoincrement=False),
-    Column("number", WHOLE, nullable=False),
+    Column("entry", BIG_INTEGER, primary_key=True, autoincrement=False),
+    Column("number", BIG_INTEGER, nullable=False),
     Column("before", Text, nullable=False),
-    Column("time", WHOLE, nullable=False),
+    Column("time", BIG_INTEGER, nullable=False),
     Column("noisy", Text, nullable=False),
     Column("digest", Text, nullable=False),
     Column("asked", Text, nullable=False),
@@ -87,26 +88,26 @@ ANSWERS: Final = Table(
     Index("confide_answers_own", "asked", "analyst", "entry"),
     Index("confide_answers_number", "number"),
 )
-"""One row for each answer, by the charge that paid for it: so there is at most one."""
+"""One row per answer; its key is the charge that paid for it, which has at most one answer."""
 
 ANCHOR_RECORDS: Final = Table(
     "confide_anchor_records",
     TABLES,
-    Column("number", WHOLE, primary_key=True, autoincrement=False),
+    Column("number", BIG_INTEGER, primary_key=True, autoincrement=False),
     Column("before", Text, nullable=False),
-    Column("time", WHOLE, nullable=False),
+    Column("time", BIG_INTEGER, nullable=False),
     Column("event", Text, nullable=False),
     Column("anchor", Text, nullable=False),
     Column("digest", Text, nullable=False),
 )
-"""One row each time that an anchor is named, or its loss accepted."""
+"""One row each time that the ledger records an anchor or an accepted loss."""
 
 KEYS: Final = Table(
     "confide_keys",
     TABLES,
     Column("analyst", Text, primary_key=True),
     Column("name", Text, primary_key=True),
-    Column("entry", WHOLE, nullable=False),
+    Column("entry", BIG_INTEGER, nullable=False),
     sqlite_with_rowid=False,
 )
-"""For which charge each analyst's key stands."""
+"""The charge that each idempotency key of an analyst belongs to."""

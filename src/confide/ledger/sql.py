@@ -1,8 +1,8 @@
 """Ledger in SQLite, for one machine, or PostgreSQL, for many servers.
 
-Every change adds its record and moves the one row of the head under a guard that holds only if
-nothing else moved it and the sum still fits. So changes follow one another, on any number of
-servers, and what is spent is decided where it is written.
+Every change adds its record and moves the head, on the condition that no other change has moved the
+head and that the sums fit the budget. So changes are serialized across any number of servers, and
+the database that stores the charges also enforces the budget.
 """
 
 import secrets
@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 
 from confide.declare import Limits
 from confide.ledger import changes, rows
-from confide.ledger.anchoring import FOREIGN, Standing, compare, name_of
+from confide.ledger.anchoring import FOREIGN_ANCHOR, AnchorComparison, anchor_name, compare_anchor
 from confide.ledger.anchors import Anchor, Mark
 from confide.ledger.chain import (
     LOST,
@@ -61,24 +61,24 @@ from confide.loss import Filter, Share
 __all__ = ["Identity", "SqlLedger"]
 
 T = TypeVar("T")
-CAUTIOUS: Final = 50
-"""Changes that lock the head first, after another process was met."""
+LOCKED_CHANGES: Final = 50
+"""The number of changes that lock the head after a conflict with another process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a ledger in a database keeps about itself, and never changes."""
+    """A stored ledger's name, salt, and terms, which never change."""
 
     name: str
     salt: str
     opening: Filter
 
     def __repr__(self) -> str:
-        return f"Identity({self.name!r})"  # the salt is shown to no one
+        return f"Identity({self.name!r})"  # the salt is secret
 
 
 class SqlLedger:
-    """Charges and answers in a database, chained by digests; `open_ledger` makes it."""
+    """A ledger in a database, with charges and answers in a hash chain; see `open_ledger`."""
 
     def __init__(
         self,
@@ -90,32 +90,32 @@ class SqlLedger:
         clock: Callable[[], int] = now,
     ) -> None:
         self._database, self._identity, self._limits = database, identity, limits or Limits()
-        self._anchor, self._clock, self._cautious = anchor, clock, 0
+        self._anchor, self._clock, self._locked_changes_left = anchor, clock, 0
         self._seen = self._marked = 0
-        self._anchored = ""
+        self._anchor_name = ""
 
     @property
     def filter(self) -> Filter:
-        """The filter as it stands."""
-        return grant_head(self.opening, self._database.look(rows.read_head))
+        """The filter in its current state."""
+        return grant_head(self.opening, self._database.read(rows.read_head))
 
     @property
     def opening(self) -> Filter:
-        """The filter as it was opened."""
+        """The filter before any charge."""
         return self._identity.opening
 
     @property
     def limits(self) -> Limits:
-        """The bounds below the budget."""
+        """The limits within the budget."""
         return self._limits
 
     @property
     def salt(self) -> str:
-        """The key of the engine's cut."""
+        """The key of the engine's row hash."""
         return self._identity.salt
 
     def keep_relation(self, neighbours: str) -> None:
-        """Say which neighbours the losses are meant for."""
+        """Record the neighboring relation of the losses; refuse a different one."""
         self._database.change(lambda connection: write_relation(connection, neighbours))
 
     def reserve(
@@ -127,57 +127,57 @@ class SqlLedger:
         readings: int | None = 1,
         key: str = "",
     ) -> Hold:
-        """Charge, on disk, before anything is read."""
+        """Return a hold after charging for it on disk; nothing has been read."""
         units, pot_units = share.units, delta_units(delta, self.opening)
         rules = self._limits.rules(question.analyst, question.purpose)
 
-        def charge_now(line: RawConnection) -> tuple[Charge, Head]:
-            seen, ground = self._seen, changes.read_ground(line, question, key)
-            head = self._check(ground.head, ground.anchor, seen)
-            if key and ground.entry is not None:
+        def make_charge(connection: RawConnection) -> tuple[Charge, Head]:
+            seen, state = self._seen, changes.read_charge_state(connection, question, key)
+            head = self._check_head(state.head, state.anchor, seen)
+            if key and state.entry is not None:
                 raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
             charge, after = add_charge(
                 head,
                 question,
                 (units, pot_units),
-                (ground.analyst_spent, ground.purpose_spent),
+                (state.analyst_spent, state.purpose_spent),
                 now=self._clock(),
                 opening=self.opening,
                 readings=readings,
                 key=key,
             )
             if rules:
-                check_limits(rules, units, rows.read_spendings(line), charge.time)
-            changes.write_charge(line, charge, head, after)
+                check_limits(rules, units, rows.read_spendings(connection), charge.time)
+            changes.write_charge(connection, charge, head, after)
             return charge, after
 
-        charge, head = self._change(charge_now)
-        self._mark(head)
+        charge, head = self._change(make_charge)
+        self._mark_anchor(head)
         return charge.hold(self.opening, head.digest)
 
     def commit(self, hold: Hold, noisy: Payload) -> Receipt:
-        """Keep the answer with its charge, on disk, before it is shown."""
-        written, paid = encode_payload(noisy), ChargeLink.of(hold)
+        """Store the answer with its charge on disk, and return the receipt."""
+        written, link = encode_payload(noisy), ChargeLink.of(hold)
 
-        def keep_now(line: RawConnection) -> Head:
-            seen, held = self._seen, changes.read_held(line, hold.entry)
-            head = self._check(held.head, held.anchor, seen)
-            # Privacy: an answer whose charge the ledger does not have would be free.
-            if held.digest != paid.digest:
+        def store_answer(connection: RawConnection) -> Head:
+            seen, state = self._seen, changes.read_commit_state(connection, hold.entry)
+            head = self._check_head(state.head, state.anchor, seen)
+            # Privacy: an answer without a charge in this ledger would be free.
+            if state.digest != link.digest:
                 raise LedgerDamaged(
                     f"ledger record {hold.entry} is not what was charged; {RESTORE}"
                 )
-            if held.is_answered:
+            if state.is_answered:
                 raise AnsweredAlready(f"ledger entry {hold.entry} has its answer already")
             record, after = add_answer(head, hold.entry, written, self._clock())
-            changes.write_answer(line, record, paid.charge, head, after)
+            changes.write_answer(connection, record, link.charge, head, after)
             return after
 
-        self._mark(self._change(keep_now))
-        return paid.receipt()
+        self._mark_anchor(self._change(store_answer))
+        return link.receipt()
 
     def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
-        """Return what the key stands for."""
+        """Return the hold or the answer of an earlier request with this key, if any."""
 
         def find(connection: Connection) -> Hold | StoredAnswer | None:
             number = rows.find_key(connection, question.analyst, key)
@@ -188,44 +188,44 @@ class SqlLedger:
                 raise KeyUsed(f"the key {key!r} was used for another question; choose another key")
             return rows.read_stored(connection, charge.number) or charge.hold(self.opening)
 
-        return self._recall(find)
+        return self._read_released(find)
 
     def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
-        """Let the key stand for an answer that was given for free."""
+        """Assign the key to an answer that was given for free."""
 
         def write(connection: Connection) -> None:
             head = rows.read_head(connection, lock=True)
-            self._check(head, name_of(rows.read_anchor(connection)), self._seen)
+            self._check_head(head, anchor_name(rows.read_anchor(connection)), self._seen)
             rows.write_key(connection, question.analyst, key, receipt.entry)
 
         self._database.change(write)
 
     def stored(self, question: QueryIdentity) -> StoredAnswer | None:
-        """Return the newest answer to the same question."""
+        """Return the newest answer to the same query."""
         found = self._find(question, newest=True)
         return found[0] if found else None
 
     def answer(self, entry: int) -> StoredAnswer | None:
-        """Return the answer that an entry paid for."""
-        return self._recall(lambda connection: rows.read_stored(connection, entry))
+        """Return the answer of an entry, if it has one."""
+        return self._read_released(lambda connection: rows.read_stored(connection, entry))
 
     def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
-        """Return all answers to the same question, oldest first."""
+        """Return all answers to the same query, oldest first."""
         return self._find(question, newest=False)
 
     def allowance(self, analyst: str = "", purpose: str = "") -> Allowance:
-        """Return what an analyst may spend for a purpose."""
+        """Return the allowance of an analyst for a purpose."""
 
-        def work_out(connection: Connection) -> Allowance:
+        def compute(connection: Connection) -> Allowance:
             time = next_time(rows.read_head(connection), self._clock())
             spent = rows.read_spendings(connection)
             return compute_allowance(self._limits, analyst, purpose, spent, time)
 
-        return self._database.look(work_out)
+        return self._database.read(compute)
 
     def entries(self) -> Iterable[Entry]:
         """Return the history, oldest first."""
-        return self._database.look(
+        return self._database.read(
             lambda connection: [
                 charge.entry(self.opening, state="answered" if answered else "held")
                 for charge, answered in rows.read_states(connection)
@@ -235,8 +235,8 @@ class SqlLedger:
     def history(
         self, limit: int, *, before: int | None = None, analyst: str | None = None
     ) -> list[Entry]:
-        """Return the newest charges first."""
-        return self._database.look(
+        """Return the newest charges, newest first."""
+        return self._database.read(
             lambda connection: [
                 charge.entry(self.opening, state="answered" if answered else "held")
                 for charge, answered in rows.read_history(connection, limit, before, analyst)
@@ -244,12 +244,12 @@ class SqlLedger:
         )
 
     def lost_anchors(self) -> list[LostAnchor]:
-        """Return the losses of anchors that the owner accepted, oldest first."""
-        found = self._database.look(rows.read_anchors)
+        """Return the accepted losses of anchors, oldest first."""
+        found = self._database.read(rows.read_anchors)
         return [record.loss() for record in found if record.event == LOST]
 
     def verify(self) -> None:
-        """Recompute balance and chain, and compare them with the anchor."""
+        """Recompute the balance and the chain, and compare the ledger with its anchor."""
         start = first_head(self._identity.name, self.opening)
 
         def check(connection: Connection) -> None:
@@ -258,103 +258,104 @@ class SqlLedger:
             with closing(rows.read_records(connection)) as records:
                 check_records(start, self.opening, records, end)
 
-        self._database.look(check)
+        self._database.read(check)
         self.check_anchor()
 
     def export(self) -> Iterator[str]:
-        """Yield the history as lines of JSON, without the answers' values; see `recount`."""
+        """Yield the history as JSON lines, without the values of answers; see `recount`."""
 
         def write(connection: Connection) -> list[str]:
             head = rows.read_head(connection)
             with closing(rows.read_records(connection)) as records:
                 return list(write_export(self._identity.name, self.opening, records, head))
 
-        return iter(self._database.look(write))
+        return iter(self._database.read(write))
 
-    def take_anchor(self) -> None:
-        """Open the ledger under its anchor; name the anchor, where the ledger has none so far.
+    def attach_anchor(self) -> None:
+        """Check the ledger against its anchor; record the anchor if the ledger has none yet.
 
         Claim:   once this returns, the ledger is not older than its anchor, and no process uses it
-                 under another anchor, or under none; a crash on the way leaves both to be opened.
-        Why:     the mark comes first, then the record that names the anchor, under a name that no
-                 other anchor has. A crash in between leaves a marked anchor and a ledger that may
-                 be opened with any: the next opening goes on from there. If two processes name
-                 different anchors, the second writes no record and finds its own `OUTDATED`. A
-                 record moves the head, so every later change sees it: see `_check`.
+                 with another anchor, or with none. A crash before that locks out no later opening.
+        Why:     the anchor is marked first, with a name that no other anchor has. Then the ledger
+                 records that name. A crash in between leaves a marked anchor, and a ledger that
+                 opens with any anchor; the next opening continues from there. If two processes
+                 configure different anchors, the second writes no record and finds that its own is
+                 the `OUTDATED_ANCHOR`. A record moves the head, so every later change notices it
+                 in `_check_head`.
         Source:  docs/ledger.md.
         Checked: tests/contracts/test_lost_anchors.py, tests/crash/test_anchors.py.
 
         Raises:
-            AnchorLost: the ledger has an anchor, which is not the one that is named.
+            AnchorLost: the ledger has an anchor that is not the configured one.
             LedgerBehind: the ledger is older than its anchor.
-            LedgerDamaged: the two disagree.
+            LedgerDamaged: the ledger and its anchor disagree.
         """
         while True:
-            standing = self._stand()
-            standing.refuse_loss()
-            if self._anchor is None or standing.name:
+            comparison = self._compare_anchor()
+            comparison.refuse_loss()
+            if self._anchor is None or comparison.name:
                 break
-            self._name_anchor(standing, NAMED)
-        self._anchored, self._seen = standing.name, max(self._seen, standing.head.records)
+            self._name_anchor(comparison, NAMED)
+        self._anchor_name, self._seen = comparison.name, max(self._seen, comparison.head.records)
 
     def accept_lost_anchor(self) -> LostAnchor | None:
-        """Record that the anchor is lost, and mark the one named now; None if it is not lost.
+        """Record that the anchor is lost, and mark the configured one; return None if none is lost.
 
-        # Privacy: an anchor that has marks of another ledger stays as it is, for it still protects
-        # that one; and a ledger that is behind its anchor is refused here too.
+        # Privacy: an anchor with marks of another ledger stays unchanged, because it still protects
+        # that ledger. A ledger that is behind its anchor is refused here too.
         """
         while True:
-            standing = self._stand()
-            if standing.loss is None:
+            comparison = self._compare_anchor()
+            if comparison.loss is None:
                 return None
-            if standing.is_foreign:
-                raise AnchorLost(FOREIGN)
-            record = self._name_anchor(standing, LOST)
+            if comparison.is_foreign:
+                raise AnchorLost(FOREIGN_ANCHOR)
+            record = self._name_anchor(comparison, LOST)
             if record is not None:
                 return record.loss()
 
     def check_anchor(self) -> None:
-        """Refuse a ledger that is behind its anchor, or has lost it: charges may be missing."""
-        standing = self._stand()
-        standing.refuse_loss()
-        self._check(standing.head, standing.name, self._seen)
-        self._seen = max(self._seen, standing.head.records)
+        """Raise a Fault if the ledger is behind its anchor or has lost it."""
+        comparison = self._compare_anchor()
+        comparison.refuse_loss()
+        self._check_head(comparison.head, comparison.name, self._seen)
+        self._seen = max(self._seen, comparison.head.records)
 
-    def _stand(self) -> Standing:
-        """Return how the ledger stands to its anchor; refuse one that is behind it."""
+    def _compare_anchor(self) -> AnchorComparison:
+        """Return the comparison with the anchor; raise LedgerBehind if the ledger is older."""
         name = self._identity.name
-        return compare(self._database, self._anchor, name, first_head(name, self.opening))
+        return compare_anchor(self._database, self._anchor, name, first_head(name, self.opening))
 
-    def _name_anchor(self, standing: Standing, event: str) -> AnchorRecord | None:
-        """Mark the anchor and record its name; None where the ledger has to be looked at again."""
-        name, head = "", standing.head
+    def _name_anchor(self, comparison: AnchorComparison, event: str) -> AnchorRecord | None:
+        """Mark the anchor and record its name; return None if the comparison must be repeated."""
+        name, head = "", comparison.head
         if self._anchor is not None:
-            if standing.mark is None:
+            if comparison.mark is None:
                 name = secrets.token_hex(16)
                 self._anchor.start(Mark(self._identity.name, head.records, head.digest, name))
-                return None  # another process may have been first, under another name
-            name = standing.mark.anchor
+                return None  # another process may have marked it first, with another name
+            name = comparison.mark.anchor
             self._anchor.keep(Mark(self._identity.name, head.records, head.digest, name))
 
-        def write(line: RawConnection) -> tuple[AnchorRecord, Head] | None:
-            seen, found = self._seen, changes.read_anchored(line)
+        def write(connection: RawConnection) -> tuple[AnchorRecord, Head] | None:
+            seen, found = self._seen, changes.read_anchor_state(connection)
             before = _check_seen(found.head, seen)
-            if found.newest != (None if standing.record is None else standing.record.number):
+            if found.newest != (None if comparison.record is None else comparison.record.number):
                 return None
             record, after = add_anchor(before, event, name, self._clock())
-            changes.write_anchor(line, record, before, after)
+            changes.write_anchor(connection, record, before, after)
             return record, after
 
         written = self._database.write(write, locked=True)
         if written is None:
             return None
         record, after = written
-        self._anchored = name
-        self._mark(after)
+        self._anchor_name = name
+        self._mark_anchor(after)
         return record
 
     def close(self) -> None:
-        """Give the database's connections back."""
+        """Close all connections to the database."""
         self._database.close()
 
     def _find(self, question: QueryIdentity, *, newest: bool) -> list[StoredAnswer]:
@@ -365,33 +366,33 @@ class SqlLedger:
             found = (rows.read_stored(connection, number) for number in numbers)
             return [stored for stored in found if stored is not None]
 
-        return self._recall(find)
+        return self._read_released(find)
 
-    def _recall(self, body: Callable[[Connection], T]) -> T:
-        """Return what is found, once the anchor has seen all that it can come from.
+    def _read_released(self, body: Callable[[Connection], T]) -> T:
+        """Return the result of ``body`` once the anchor covers every record that it may depend on.
 
-        # Privacy: the mark of an answer may have failed, or another process is about to make it.
-        # Shown before, the answer could be forgotten by a back-up that the anchor lets pass; its
-        # charge would be found without an answer there, and pay for a second one.
+        # Privacy: the mark of an answer may have failed, or another process may not have made it
+        # yet. If the answer were shown now, the anchor would accept a backup without it. There, the
+        # charge would have no answer, and would pay for a second one.
         """
 
-        def look(connection: Connection) -> tuple[T, Head, str]:
+        def read(connection: Connection) -> tuple[T, Head, str]:
             head, newest = rows.read_head(connection), rows.read_anchor(connection)
-            return body(connection), head, name_of(newest)
+            return body(connection), head, anchor_name(newest)
 
-        found, head, name = self._database.look(look)
-        self._check(head, name, 0)
+        found, head, name = self._database.read(read)
+        self._check_head(head, name, 0)
         if head.records > self._marked:
-            self._mark(head)
+            self._mark_anchor(head)
         return found
 
-    def _check(self, head: Head, anchor: str, seen: int) -> Head:
-        """Return the head, unless the ledger is older, or has another anchor, than this process.
+    def _check_head(self, head: Head, anchor: str, seen: int) -> Head:
+        """Return the head; raise a Fault if the ledger is older or its anchor has changed.
 
-        # Privacy: under another anchor, or under none, what this process does would not be marked
-        # where the next opening looks, so an old backup without it would open.
+        # Privacy: with another anchor, or with none, the changes of this process would not be
+        # marked where the next opening looks, so an old backup without them would open.
         """
-        if anchor != self._anchored:
+        if anchor != self._anchor_name:
             raise LedgerUnavailable(
                 "the ledger was given another anchor while it was in use; nothing was answered: "
                 "start this program again with the anchor that is named now, and ask with the same "
@@ -400,41 +401,44 @@ class SqlLedger:
         return _check_seen(head, seen)
 
     def _change(self, body: Callable[[RawConnection], T]) -> T:
-        """Make a change without a lock while no one else is about, else with one.
+        """Make a change without a lock, unless the database is SQLite or changes conflict.
 
-        Where two meet, the one that came second has written nothing and goes again.
+        After a conflict, the second of the two changes has written nothing and runs again, locked.
+        So do the next `LOCKED_CHANGES`.
         """
-        if self._cautious > 0:
-            self._cautious -= 1
+        if self._locked_changes_left > 0:
+            self._locked_changes_left -= 1
             return self._database.write(body, locked=True)
         try:
             return self._database.write(body, locked=self._database.is_sqlite)
         except Conflict:
-            self._cautious = CAUTIOUS
+            self._locked_changes_left = LOCKED_CHANGES
             return self._database.write(body, locked=True)
 
-    def _mark(self, head: Head) -> None:
-        """Keep the head outside the ledger too.
+    def _mark_anchor(self, head: Head) -> None:
+        """Store a mark of the head in the anchor.
 
-        # Privacy: after the change is on disk and before anything that depends on it is shown, so
-        # that the anchor never runs ahead, and no answer leaves that a back-up could forget.
+        # Privacy: the mark is stored after the change is on disk, so that the anchor is never ahead
+        # of the ledger. It is stored before anything that depends on the change is shown, so that
+        # the anchor refuses every backup without a shown answer.
         """
         self._seen = max(self._seen, head.records)
         if self._anchor is None:
             return
         newest = self._anchor.keep(
-            Mark(self._identity.name, head.records, head.digest, self._anchored)
+            Mark(self._identity.name, head.records, head.digest, self._anchor_name)
         )
-        if newest.records > head.records:  # by another process; or the ledger is an old backup
-            self._stand()
+        # Another process stored a newer mark, or the ledger is an old backup.
+        if newest.records > head.records:
+            self._compare_anchor()
         self._marked = max(self._marked, head.records)
 
 
 def _check_seen(head: Head, seen: int) -> Head:
-    """Return the head, unless it is behind what this process had seen before it looked.
+    """Return the head; raise LedgerBehind if this process has seen more records before.
 
-    # Privacy: a database that was replaced by an older copy, or a replica that lags, has
-    # forgotten charges.
+    # Privacy: charges are missing from an older copy of the database, and from a replica that lags
+    # behind.
     """
     if head.records < seen:
         raise LedgerBehind(

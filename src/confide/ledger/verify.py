@@ -1,4 +1,4 @@
-"""Recomputes, exports and recounts a ledger."""
+"""Verification, export, and recount of a ledger."""
 
 import json
 from collections import defaultdict
@@ -29,13 +29,13 @@ __all__ = ["Recount", "check_records", "recount", "write_export"]
 
 
 def check_records(start: Head, opening: Filter, records: Iterable[Record], end: Head) -> None:
-    """Follow the chain from its start and compare where it leads with the head.
+    """Raise LedgerDamaged if the records do not form a chain from the start to the head.
 
-    Claim:   a record that was changed, removed, added or moved is noticed, unless all later ones
-             and the head were written anew; the anchor notices that.
-    Why:     each digest covers the one before and everything that the record holds, so a record
-             with the right digest is the one that was written, unless SHA-256 collides; balance
-             and running totals are computed again from the charges.
+    Claim:   a record that was changed, removed, added, or moved is detected, unless all later
+             records and the head were rewritten too; the anchor detects that.
+    Why:     each hash covers the previous one and every field of its record. So a record with the
+             correct hash is the one that was written, unless SHA-256 collides. The balance and the
+             running totals are recomputed from the charges.
     Source:  docs/ledger.md.
     Checked: tests/contracts/test_tampering.py.
 
@@ -79,9 +79,9 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
 
 
 def _follow_anchor(anchor: str, record: AnchorRecord) -> str:
-    """Return the name of the anchor from a record on.
+    """Return the name of the ledger's anchor after a record.
 
-    # Privacy: an anchor gives way to another one by a loss that is written down, never silently.
+    # Privacy: another anchor replaces the previous one only by a recorded loss, never silently.
     """
     is_first = record.event == NAMED and not anchor and bool(record.anchor)
     if not is_first and not (record.event == LOST and anchor):
@@ -101,7 +101,7 @@ def _follow_charge(head: Head, charge: Charge) -> Head:
 
 @dataclass(frozen=True, slots=True)
 class Recount:
-    """What an export adds up to: the filter with all that was spent, and the link of each entry."""
+    """The totals of an export: the filter after all charges, and the hash of each entry."""
 
     ledger: str
     filter: Filter
@@ -112,20 +112,20 @@ class Recount:
     lost_anchors: tuple[LostAnchor, ...] = ()
 
     def has(self, receipt: Receipt) -> bool:
-        """Tell whether a receipt is of this ledger."""
+        """Return whether a receipt is from this ledger."""
         return self.links.get(receipt.entry) == receipt.digest
 
 
 def write_export(
     identity: str, opening: Filter, records: Iterable[Record], head: Head
 ) -> Iterator[str]:
-    """Yield one line about the ledger and one for each record, oldest first.
+    """Yield a header line, and then one line per record, oldest first.
 
-    # Privacy: charges are about questions; of answers only their digests are shown, though even
-    # their values were released.
+    # Privacy: charges contain queries, but no data. Answers are exported as hashes, although their
+    # values were released.
     """
-    about = {"layout": LAYOUT, "ledger": identity, "terms": describe_filter(opening)}
-    yield json.dumps({**about, "head": asdict(head)})
+    header = {"layout": LAYOUT, "ledger": identity, "terms": describe_filter(opening)}
+    yield json.dumps({**header, "head": asdict(head)})
     for record in records:
         match record:
             case Charge():
@@ -139,21 +139,21 @@ def write_export(
 
 
 def recount(lines: Iterable[str]) -> Recount:
-    """Return what an export adds up to, having followed its chain from the first link to the last.
+    """Return the totals of an export, after checking its chain from the first record to the last.
 
     Raises:
-        LedgerDamaged: a line cannot be read, or they do not follow from each other.
+        LedgerDamaged: a line cannot be read, or the lines do not form a chain.
     """
     listed = (line for line in lines if line.strip())
     try:
-        about = json.loads(next(listed))
-        if about["layout"] != LAYOUT:
+        header = json.loads(next(listed))
+        if header["layout"] != LAYOUT:
             raise LedgerDamaged(
                 f"this is no export of layout {LAYOUT}; write one with confide ledger --export"
             )
-        opening, head = read_filter(about["terms"]), Head(**about["head"])
-        records = [_read(json.loads(line)) for line in listed]
-        check_records(first_head(about["ledger"], opening), opening, records, head)
+        opening, head = read_filter(header["terms"]), Head(**header["head"])
+        records = [_parse_record(json.loads(line)) for line in listed]
+        check_records(first_head(header["ledger"], opening), opening, records, head)
     except (ValueError, KeyError, TypeError, StopIteration):
         raise LedgerDamaged(
             "a line of the export cannot be read; write it anew with confide ledger --export"
@@ -161,7 +161,7 @@ def recount(lines: Iterable[str]) -> Recount:
     anchors = [record for record in records if isinstance(record, AnchorRecord)]
     links = {record.number: record.digest for record in records if isinstance(record, Charge)}
     return Recount(
-        ledger=about["ledger"],
+        ledger=header["ledger"],
         filter=grant_head(opening, head),
         entries=len(links),
         answered=len(records) - len(anchors) - len(links),
@@ -171,7 +171,7 @@ def recount(lines: Iterable[str]) -> Recount:
     )
 
 
-def _read(line: dict[str, Any]) -> Record:
+def _parse_record(line: dict[str, Any]) -> Record:
     record: Record
     if "charge" in line:
         record = Charge(**line["charge"])

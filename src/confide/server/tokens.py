@@ -229,7 +229,7 @@ class TokenStore:
     def list_all(self) -> list[Token]:
         """Return every token, newest first."""
         chosen = select(TOKENS).order_by(TOKENS.c.made.desc(), TOKENS.c.id)
-        rows = self._database.look(lambda connection: connection.execute(chosen).mappings().all())
+        rows = self._database.read(lambda connection: connection.execute(chosen).mappings().all())
         return [_token(dict(row)) for row in rows]
 
     def revoke(self, token_id: str) -> bool:
@@ -271,7 +271,7 @@ class TokenStore:
 
     def _row(self, token_id: str) -> dict[str, Any] | None:
         one = select(TOKENS).where(TOKENS.c.id == token_id)
-        row = self._database.look(lambda connection: connection.execute(one).mappings().first())
+        row = self._database.read(lambda connection: connection.execute(one).mappings().first())
         return dict(row) if row is not None else None
 
 

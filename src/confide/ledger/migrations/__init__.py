@@ -1,3 +1,3 @@
-"""How the tables of a ledger came to be, step by step; a step once released never changes."""
+"""Migrations of the ledger's tables; a released migration never changes."""
 
 __all__: list[str] = []
