@@ -1,4 +1,4 @@
-"""Anchors and exports: what lies outside a ledger speaks for it."""
+"""Anchors and exports: evidence about a ledger that is stored outside it."""
 
 import json
 import shutil
@@ -32,7 +32,7 @@ KINDS = ("file", "log", "sqlite", "postgresql")
 
 @pytest.fixture(params=KINDS)
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Return where each kind of anchor is, in turn."""
+    """Yield the address of an anchor of each kind, in turn."""
     match request.param:
         case "file":
             yield str(tmp_path / "anchor")
@@ -46,7 +46,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def copy_file(home: Home, name: str) -> Path:
-    """Return a copy of a ledger's file, as a back-up makes it."""
+    """Return the path of a backup of a ledger's file."""
     copy = home.folder / name
     with closing(sqlite3.connect(home.address)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
@@ -54,7 +54,7 @@ def copy_file(home: Home, name: str) -> Path:
 
 
 def restore(home: Home, copy: Path) -> None:
-    """Put a copy in the place of the ledger."""
+    """Replace the ledger by a copy."""
     home.close()
     for end in ("-wal", "-shm"):
         Path(home.address + end).unlink(missing_ok=True)
@@ -62,7 +62,7 @@ def restore(home: Home, copy: Path) -> None:
 
 
 class FullAnchor(LogAnchor):
-    """An anchor on a disk that may be full."""
+    """An anchor whose disk can be full."""
 
     is_full = False
 
@@ -72,8 +72,8 @@ class FullAnchor(LogAnchor):
         return super().keep(mark)
 
 
-def test_an_anchor_only_moves_on(address: str) -> None:
-    """The newest mark is kept, an older one changes nothing, another ledger's is refused."""
+def test_an_anchor_never_moves_back(address: str) -> None:
+    """An anchor keeps the newest mark, ignores older ones, and refuses foreign ones."""
     anchor: Anchor = open_anchor(address)
     assert anchor.newest() is None
     anchor.start(Mark("mine", 2, "b", "A"))
@@ -93,8 +93,8 @@ def test_an_anchor_only_moves_on(address: str) -> None:
     assert Mark("mine", 3, "c", "A") == anchor.newest()
 
 
-def test_a_ledger_and_its_anchor_go_together(tmp_path: Path, address: str) -> None:
-    """Charges and answers move the anchor; the ledger opens again and verifies."""
+def test_charges_and_answers_move_the_anchor(tmp_path: Path, address: str) -> None:
+    """Charges and answers move the anchor, and the ledger opens again and verifies."""
     home = Home("sqlite", tmp_path, None)
     ledger = home.open(anchor=address)
     ledger.commit(ledger.reserve(ask(), TENTH), NOISY)
@@ -108,8 +108,8 @@ def test_a_ledger_and_its_anchor_go_together(tmp_path: Path, address: str) -> No
 
 
 @pytest.mark.parametrize("kept", ["charge", "answer"])
-def test_an_old_back_up_is_refused(tmp_path: Path, address: str, kept: str) -> None:
-    """A copy from before the newest charge, or before the newest answer, does not start."""
+def test_an_old_backup_is_refused(tmp_path: Path, address: str, kept: str) -> None:
+    """A copy without the newest charge or the newest answer does not open."""
     home = Home("sqlite", tmp_path, None)
     ledger = home.open(anchor=address)
     hold = ledger.reserve(ask(), TENTH, key="k")
@@ -125,8 +125,8 @@ def test_an_old_back_up_is_refused(tmp_path: Path, address: str, kept: str) -> N
         home.again(anchor=address)
 
 
-def test_a_new_ledger_is_no_second_budget(tmp_path: Path, address: str) -> None:
-    """A ledger that was lost and made anew is noticed by the anchor of the old one."""
+def test_a_recreated_ledger_is_refused(tmp_path: Path, address: str) -> None:
+    """The anchor of a lost ledger does not accept a new ledger in its place."""
     home = Home("sqlite", tmp_path, None)
     home.open(anchor=address).reserve(ask(), TENTH)
     home.close()
@@ -134,8 +134,8 @@ def test_a_new_ledger_is_no_second_budget(tmp_path: Path, address: str) -> None:
         home.open(anchor=address)
 
 
-def test_a_ledger_ahead_of_its_anchor_starts(tmp_path: Path) -> None:
-    """A crash between the charge and its mark leaves the anchor behind, which is no fault."""
+def test_a_ledger_ahead_of_its_anchor_opens(tmp_path: Path) -> None:
+    """A ledger opens if a crash between a charge and its mark left the anchor behind."""
     home, path = Home("sqlite", tmp_path, None), tmp_path / "anchor.log"
     anchor = FullAnchor(path)
     ledger = home.open(anchor=anchor)
@@ -151,8 +151,8 @@ def test_a_ledger_ahead_of_its_anchor_starts(tmp_path: Path) -> None:
     home.close()
 
 
-def test_another_history_is_noticed(tmp_path: Path) -> None:
-    """A ledger as long as its anchor says, but with other records, does not start."""
+def test_another_history_is_detected(tmp_path: Path) -> None:
+    """A ledger with as many records as its anchor says, but other ones, does not open."""
     home, path = Home("sqlite", tmp_path, None), tmp_path / "anchor.log"
     ledger = home.open(anchor=path)
     copy = copy_file(home, "copy.db")
@@ -167,8 +167,8 @@ def test_another_history_is_noticed(tmp_path: Path) -> None:
     home.close()
 
 
-def test_a_line_cut_off_by_a_crash_is_passed_over(tmp_path: Path) -> None:
-    """The last whole line counts, and the next mark begins a line of its own."""
+def test_an_incomplete_line_is_skipped(tmp_path: Path) -> None:
+    """After a crash, the last complete line counts, and the next mark starts a new line."""
     path = tmp_path / "anchor.log"
     anchor = LogAnchor(path)
     anchor.start(Mark("mine", 1, "a", "A"))
@@ -180,16 +180,16 @@ def test_a_line_cut_off_by_a_crash_is_passed_over(tmp_path: Path) -> None:
     assert Mark("mine", 2, "b", "A") == anchor.newest()
 
 
-def test_a_spoilt_anchor_is_a_fault(tmp_path: Path) -> None:
-    """An anchor that says nothing is not taken for a new one."""
+def test_a_damaged_anchor_is_a_fault(tmp_path: Path) -> None:
+    """An anchor without a readable mark is not treated as a new one."""
     for name, make in (("anchor", FileAnchor), ("anchor.log", LogAnchor)):
         (tmp_path / name).write_text("gone\n", encoding="utf-8")
         with pytest.raises(LedgerDamaged):
             make(tmp_path / name).newest()
 
 
-def test_without_its_anchor_a_ledger_answers_nothing(tmp_path: Path) -> None:
-    """An anchor that cannot be written stops the answer; the charge stays."""
+def test_a_missing_anchor_stops_answers(tmp_path: Path) -> None:
+    """If the anchor cannot be written, the query is charged but gets no answer."""
     home, folder = Home("sqlite", tmp_path, None), tmp_path / "far"
     folder.mkdir()
     ledger = home.open(anchor=folder / "anchor")
@@ -203,8 +203,8 @@ def test_without_its_anchor_a_ledger_answers_nothing(tmp_path: Path) -> None:
     home.close()
 
 
-def test_a_database_swapped_for_an_older_copy_is_noticed_at_once(tmp_path: Path) -> None:
-    """Also without an anchor: a running process remembers how long the chain was."""
+def test_a_database_swapped_for_an_older_copy_is_detected_at_once(tmp_path: Path) -> None:
+    """Even without an anchor, a running process remembers the length of the chain."""
     home = Home("sqlite", tmp_path, None)
     ledger = home.open()
     copy = copy_file(home, "copy.db")
@@ -215,8 +215,8 @@ def test_a_database_swapped_for_an_older_copy_is_noticed_at_once(tmp_path: Path)
     home.close()
 
 
-def test_a_database_swapped_before_the_first_charge_is_noticed_too(tmp_path: Path) -> None:
-    """How long the chain was is remembered from the opening on, not from the first charge."""
+def test_a_database_swapped_before_the_first_charge_is_detected(tmp_path: Path) -> None:
+    """A process remembers the length of the chain from the opening on."""
     home = Home("sqlite", tmp_path, None)
     first = home.open()
     copy = copy_file(home, "copy.db")
@@ -229,8 +229,8 @@ def test_a_database_swapped_before_the_first_charge_is_noticed_too(tmp_path: Pat
 
 
 @pytest.mark.parametrize("way", ["key", "question", "entry", "all"])
-def test_no_answer_is_shown_before_the_anchor_has_seen_it(lasting: Home, way: str) -> None:
-    """An answer whose mark failed is marked when it is found again, or not shown."""
+def test_no_answer_is_shown_before_it_is_marked(lasting: Home, way: str) -> None:
+    """An answer whose mark failed is marked before it is returned again, or not returned."""
     anchor = FullAnchor(lasting.folder / "anchor.log")
     ledger = lasting.open(anchor=anchor)
     hold = ledger.reserve(ask(), TENTH, key="k")
@@ -253,8 +253,8 @@ def test_no_answer_is_shown_before_the_anchor_has_seen_it(lasting: Home, way: st
     assert 3 == newest.records
 
 
-def test_an_export_tells_what_was_spent(home: Home) -> None:
-    """From the lines alone anyone finds the filter as it stands, and every receipt."""
+def test_an_export_shows_the_spent_budget(home: Home) -> None:
+    """The lines alone give the current filter and verify every receipt."""
     opening = GaussianFilter(Fraction(1), Fraction(1, 10**6), Fraction(1, 10**7))
     ledger = home.open(opening)
     receipt = ledger.commit(ledger.reserve(ask(), TENTH, Fraction(1, 10**8)), NOISY)
@@ -270,14 +270,14 @@ def test_an_export_tells_what_was_spent(home: Home) -> None:
     assert ledger.salt not in "".join(lines)
 
 
-def _spell_units(line: str) -> str:
-    """Return a charge whose amount is a text, with the digest of that."""
+def _write_units_as_string(line: str) -> str:
+    """Return a charge whose amount is a string, with a matching hash."""
     charge = json.loads(line)["charge"] | {"units": "ten"}
     return json.dumps({"charge": charge, "digest": Charge(**charge).digest})
 
 
-def test_a_changed_export_is_noticed(home: Home) -> None:
-    """No line of an export can be changed, left out or moved."""
+def test_a_changed_export_is_detected(home: Home) -> None:
+    """No line of an export can be changed, removed, repeated, or moved."""
     ledger = home.open()
     for place in range(3):
         ledger.commit(ledger.reserve(ask(f"SELECT {place}"), TENTH), NOISY)
@@ -294,7 +294,7 @@ def test_a_changed_export_is_noticed(home: Home) -> None:
         [lines[0].replace("PureFilter", "ImpureFilter"), *lines[1:]],
         [lines[0].replace('epsilon\\": \\"1', 'epsilon\\": \\"2'), *lines[1:]],
         ["nothing", *lines[1:]],
-        [lines[0], _spell_units(lines[1]), *lines[2:]],
+        [lines[0], _write_units_as_string(lines[1]), *lines[2:]],
         [],
     ]
     for others in changed:
@@ -304,7 +304,7 @@ def test_a_changed_export_is_noticed(home: Home) -> None:
 
 
 def test_a_ledger_belongs_to_one_budget(lasting: Home) -> None:
-    """Another epsilon, delta or accounting is refused, for a share would mean something else."""
+    """A ledger refuses another epsilon, delta, or accounting, which would change its shares."""
     lasting.open(WHOLE)
     for other in (
         PureFilter(Fraction(2)),
@@ -315,8 +315,8 @@ def test_a_ledger_belongs_to_one_budget(lasting: Home) -> None:
             lasting.again(other)
 
 
-def test_what_is_set_aside_stays(lasting: Home) -> None:
-    """The pot of delta is that of the ledger, whatever is declared later."""
+def test_the_delta_pot_stays_unchanged(lasting: Home) -> None:
+    """A ledger keeps its delta pot, whatever is declared later."""
     terms = (Fraction(1), Fraction(1, 10**6))
     lasting.open(GaussianFilter(*terms, Fraction(1, 10**7)))
 
@@ -327,13 +327,13 @@ def test_what_is_set_aside_stays(lasting: Home) -> None:
     "address", ["mysql://x/y", "sqlite://", "sqlite:///:memory:", "post gres://"]
 )
 def test_an_address_that_cannot_be_a_ledger_is_refused(address: str) -> None:
-    """Only files of SQLite and PostgreSQL are ledgers; no password is repeated."""
+    """A ledger is a SQLite file or a PostgreSQL database; other addresses are refused."""
     with pytest.raises(BadDeclaration):
         open_ledger(address, WHOLE)
 
 
-def test_ledgers_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
-    """A new file of a ledger may be read by no one else."""
+def test_only_the_owner_can_read_a_ledger_file(tmp_path: Path) -> None:
+    """A new ledger file is not accessible to other users."""
     home = Home("sqlite", tmp_path, None)
     home.open().reserve(ask(), TENTH)
 

@@ -1,4 +1,4 @@
-"""Lost anchors: an old backup does not open because its anchor is missing, but by a decision."""
+"""Lost anchors: without its anchor, a ledger opens only after the owner accepts the loss."""
 
 import json
 import threading
@@ -33,8 +33,8 @@ from support.postgres import Postgres
 
 
 @pytest.fixture(params=["file", "log", "sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
-    """Return a source of new places for anchors of each kind, in turn."""
+def make_address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
+    """Return a function that creates addresses of anchors, for each kind in turn."""
     made: list[str] = []
 
     def make() -> str:
@@ -55,8 +55,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Callable[[], str]:
-    """Return a source of new places for logs."""
+def make_log(tmp_path: Path) -> Callable[[], str]:
+    """Return a function that creates paths of log anchors."""
     numbers = count()
     return lambda: str(tmp_path / f"anchor-{next(numbers)}.log")
 
@@ -67,12 +67,12 @@ def accept(home: Home, anchor: Any = None) -> LostAnchor | None:
 
 
 def open_again(home: Home, anchor: Any = None) -> object:
-    """Open the newest ledger once more."""
+    """Open the newest ledger again."""
     return home.again(anchor=anchor)
 
 
-def is_whole(home: Home, anchor: Any = None) -> list[LostAnchor]:
-    """Return the losses that a ledger shows, everywhere the same, having verified it."""
+def read_losses(home: Home, anchor: Any = None) -> list[LostAnchor]:
+    """Return the accepted losses of a ledger after verifying it and its export."""
     ledger = home.again(anchor=anchor)
     ledger.verify()
     found = recount(ledger.export())
@@ -81,11 +81,11 @@ def is_whole(home: Home, anchor: Any = None) -> list[LostAnchor]:
     return ledger.lost_anchors()
 
 
-WAYS = ("emptied", "deleted", "unnamed", "renamed", "another's")
+LOSS_KINDS = ("emptied", "deleted", "unnamed", "renamed", "another's")
 
 
-def lose(home: Home, way: str, anchor: str, place: Callable[[], str]) -> str | None:
-    """Lose an anchor; return the one that is named from then on."""
+def lose(home: Home, way: str, anchor: str, make_address: Callable[[], str]) -> str | None:
+    """Lose an anchor, and return the one that is configured from then on."""
     match way:
         case "emptied":
             empty_anchor(anchor)
@@ -94,16 +94,16 @@ def lose(home: Home, way: str, anchor: str, place: Callable[[], str]) -> str | N
         case "unnamed":
             return None
         case "renamed":
-            return place()
+            return make_address()
         case "another's":
-            other = place()
+            other = make_address()
             open_anchor(other).start(Mark("another", 1, "x", "y"))
             return other
     return anchor
 
 
 def check_refused(home: Home, anchor: str | None) -> None:
-    """Check that a ledger is refused under an anchor, and stays as it is."""
+    """Check that a ledger does not open with an anchor, and stays unchanged."""
     home.close()
     before = back_up(home.address)
     with pytest.raises(AnchorLost, match="--accept-lost-anchor"):
@@ -112,24 +112,24 @@ def check_refused(home: Home, anchor: str | None) -> None:
     assert before == back_up(home.address)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LOSS_KINDS)
 def test_a_ledger_does_not_open_without_its_anchor(
-    lasting: Home, place: Callable[[], str], way: str
+    lasting: Home, make_address: Callable[[], str], way: str
 ) -> None:
-    """However the anchor was lost, neither the ledger nor an old backup of it opens."""
-    anchor = place()
+    """However the anchor was lost, neither the ledger nor an old backup opens."""
+    anchor = make_address()
     lasting.open(anchor=anchor)
     backup = back_up(lasting.address)
     lasting.again(anchor=anchor).reserve(ask(), TENTH)
-    named = lose(lasting, way, anchor, place)
+    named = lose(lasting, way, anchor, make_address)
     check_refused(lasting, named)
     put_back(lasting.address, backup)
     check_refused(lasting, named)
 
 
 @pytest.mark.parametrize("way", ["emptied", "deleted", "unnamed"])
-def test_an_anchor_that_is_named_later_counts_alike(lasting: Home, way: str) -> None:
-    """A ledger that had charges without an anchor needs the first one that it opened with."""
+def test_an_anchor_added_later_is_required_too(lasting: Home, way: str) -> None:
+    """A ledger with charges needs its anchor once it has opened with one."""
     anchor = str(lasting.folder / "anchor.log")
     lasting.open().reserve(ask(), TENTH)
     lasting.again(anchor=anchor)
@@ -139,35 +139,35 @@ def test_an_anchor_that_is_named_later_counts_alike(lasting: Home, way: str) -> 
     check_refused(lasting, lose(lasting, way, anchor, str))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", LOSS_KINDS)
 def test_an_accepted_loss_is_in_the_chain(
-    lasting: Home, place: Callable[[], str], way: str
+    lasting: Home, make_address: Callable[[], str], way: str
 ) -> None:
-    """The record shows in the ledger, in its export and in a recount; the new anchor is marked."""
-    anchor = place()
+    """The loss is in the ledger, its export, and a recount, and the new anchor is marked."""
+    anchor = make_address()
     lasting.open(anchor=anchor).reserve(ask(), TENTH)
-    named = lose(lasting, way, anchor, place)
+    named = lose(lasting, way, anchor, make_address)
     if way == "another's":
         with pytest.raises(AnchorLost, match="another ledger"):
             accept(lasting, named)
-        named = place()
+        named = make_address()
     loss = accept(lasting, named)
 
     assert loss is not None
     assert (2, named is not None) == (loss.number, loss.is_anchored)
-    assert [loss] == is_whole(lasting, named)
+    assert [loss] == read_losses(lasting, named)
     if named is not None:
         mark = open_anchor(named).newest()
         assert mark is not None
         assert (3, loss.digest) == (mark.records, mark.digest)
 
 
-def test_an_anchor_of_another_ledger_stays_as_it_is(
-    lasting: Home, place: Callable[[], str]
+def test_an_anchor_of_another_ledger_stays_unchanged(
+    lasting: Home, make_address: Callable[[], str]
 ) -> None:
-    """It protects that ledger still, whatever is accepted for this one."""
-    lasting.open(anchor=place())
-    other = place()
+    """Accepting a loss does not overwrite an anchor that protects another ledger."""
+    lasting.open(anchor=make_address())
+    other = make_address()
     mark = Mark("another", 1, "x", "y")
     open_anchor(other).start(mark)
     with pytest.raises(AnchorLost):
@@ -176,11 +176,11 @@ def test_an_anchor_of_another_ledger_stays_as_it_is(
     assert mark == open_anchor(other).newest()
 
 
-def test_a_ledger_older_than_its_anchor_is_refused_all_the_same(
-    lasting: Home, log: Callable[[], str]
+def test_a_ledger_older_than_its_anchor_cannot_accept_a_loss(
+    lasting: Home, make_log: Callable[[], str]
 ) -> None:
-    """An anchor that is ahead, or has seen another history, is not lost, so nothing is accepted."""
-    anchor, other = log(), log()
+    """An anchor that is ahead of the ledger, or contradicts it, is not lost."""
+    anchor, other = make_log(), make_log()
     lasting.open(anchor=anchor).reserve(ask(), TENTH)
     backup = back_up(lasting.address)
     seen = open_anchor(anchor).newest()
@@ -199,9 +199,11 @@ def test_a_ledger_older_than_its_anchor_is_refused_all_the_same(
     assert backup == back_up(lasting.address)
 
 
-def test_where_nothing_is_lost_nothing_is_accepted(lasting: Home, log: Callable[[], str]) -> None:
-    """A ledger without an anchor, and one with its anchor, stay as they are."""
-    anchor, other = log(), log()
+def test_nothing_is_accepted_unless_an_anchor_is_lost(
+    lasting: Home, make_log: Callable[[], str]
+) -> None:
+    """Accepting a loss changes nothing if the ledger has no anchor, or the configured one."""
+    anchor, other = make_log(), make_log()
     lasting.open().reserve(ask(), TENTH)
     before = back_up(lasting.address)
     assert accept(lasting) is None
@@ -213,14 +215,14 @@ def test_where_nothing_is_lost_nothing_is_accepted(lasting: Home, log: Callable[
     assert accept(lasting, anchor) is None
     assert before == back_up(lasting.address)
     assert open_anchor(other).newest() is None
-    assert [] == is_whole(lasting, anchor)
+    assert [] == read_losses(lasting, anchor)
 
 
-def test_a_ledger_that_goes_on_without_an_anchor_takes_another(
-    lasting: Home, log: Callable[[], str]
+def test_a_ledger_that_gave_up_its_anchor_can_get_another(
+    lasting: Home, make_log: Callable[[], str]
 ) -> None:
-    """The loss stays on record, and the anchor that is named next is needed from then on."""
-    first, second = log(), log()
+    """The loss stays on record, and the next anchor is required from then on."""
+    first, second = make_log(), make_log()
     lasting.open(anchor=first)
     loss = accept(lasting)
     assert loss is not None
@@ -230,12 +232,12 @@ def test_a_ledger_that_goes_on_without_an_anchor_takes_another(
     with pytest.raises(AnchorLost):
         lasting.again()
 
-    assert [loss] == is_whole(lasting, second)
+    assert [loss] == read_losses(lasting, second)
 
 
-def test_an_anchor_that_was_given_up_does_not_count(lasting: Home, log: Callable[[], str]) -> None:
-    """Named again, the older anchor does not let a backup from after its time pass."""
-    old, new = log(), log()
+def test_an_abandoned_anchor_does_not_count(lasting: Home, make_log: Callable[[], str]) -> None:
+    """The ledger does not open with an earlier anchor, which would accept an old backup."""
+    old, new = make_log(), make_log()
     lasting.open(anchor=old).reserve(ask(), TENTH)
     accept(lasting, new)
     lasting.again(anchor=new).reserve(ask("SELECT 2"), TENTH)
@@ -251,11 +253,11 @@ def test_an_anchor_that_was_given_up_does_not_count(lasting: Home, log: Callable
 
 @pytest.mark.parametrize("is_accepted", [False, True], ids=["opened", "accepted"])
 @pytest.mark.parametrize("end", ["cut", "deleted"])
-def test_a_missing_ledger_is_not_made_again(
-    lasting: Home, log: Callable[[], str], end: str, *, is_accepted: bool
+def test_a_missing_ledger_is_not_recreated(
+    lasting: Home, make_log: Callable[[], str], end: str, *, is_accepted: bool
 ) -> None:
-    """Where the anchor has seen a ledger, a place without one is refused and stays as it is."""
-    anchor = log()
+    """If the anchor has a mark, an address without a ledger is refused and stays empty."""
+    anchor = make_log()
     lasting.open(anchor=anchor)
     lasting.close()
     path = Path(lasting.address)
@@ -276,10 +278,10 @@ def test_a_missing_ledger_is_not_made_again(
         assert not path.exists() or 0 == path.stat().st_size
 
 
-def test_a_ledger_that_goes_missing_meanwhile_is_not_made_again(
+def test_a_ledger_that_disappears_during_opening_is_not_recreated(
     lasting: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The change that would make it looks once more, and writes no table."""
+    """The change that creates a ledger checks again whether one is missing, and writes nothing."""
     anchor = lasting.folder / "anchor.log"
     open_anchor(anchor).start(Mark("mine", 3, "x", "y"))
     monkeypatch.setattr(opening, "_is_missing", lambda _: False)
@@ -290,7 +292,7 @@ def test_a_ledger_that_goes_missing_meanwhile_is_not_made_again(
 
 
 def test_without_a_ledger_there_is_no_loss_to_accept(tmp_path: Path, postgres: Postgres) -> None:
-    """Where there is no ledger none is made."""
+    """Accepting a loss does not create a ledger."""
     for address in (str(tmp_path / "ledger.db"), postgres.create()):
         with pytest.raises(BadDeclaration, match="no ledger"):
             accept_lost_anchor(address, WHOLE, anchor=tmp_path / "anchor")
@@ -299,12 +301,12 @@ def test_without_a_ledger_there_is_no_loss_to_accept(tmp_path: Path, postgres: P
 
 @dataclass(slots=True)
 class Running:
-    """A process that uses a ledger, with a charge that waits for its answer."""
+    """A process with an open ledger and a charge without an answer."""
 
     ledger: SqlLedger
 
     def ways(self) -> dict[str, Callable[[], object]]:
-        """Return all that it may do."""
+        """Return all operations on the ledger."""
         ledger = self.ledger
         hold = ledger.reserve(ask("SELECT 'held'"), TENTH, key="held")
         receipt = ledger.commit(ledger.reserve(ask(), TENTH, key="k"), NOISY)
@@ -320,8 +322,8 @@ class Running:
 
 
 @pytest.mark.parametrize("change", ["named", "accepted", "given up"])
-def test_a_running_process_notices_another_anchor(lasting: Home, change: str) -> None:
-    """It would not mark the new anchor, so it changes and shows nothing more."""
+def test_a_running_process_detects_another_anchor(lasting: Home, change: str) -> None:
+    """A process that would not mark the new anchor neither changes nor shows anything."""
     old, new = lasting.folder / "old.log", lasting.folder / "new.log"
     ledger = lasting.open(anchor=None if change == "named" else old)
     assert isinstance(ledger, SqlLedger)
@@ -339,11 +341,11 @@ def test_a_running_process_notices_another_anchor(lasting: Home, change: str) ->
 
 
 @pytest.mark.parametrize("way", ["emptied", "deleted", "replaced"])
-def test_a_running_process_does_not_fill_an_emptied_anchor(
-    lasting: Home, place: Callable[[], str], way: str
+def test_a_running_process_does_not_refill_an_emptied_anchor(
+    lasting: Home, make_address: Callable[[], str], way: str
 ) -> None:
-    """Nothing is shown: the ledger may have been replaced since the anchor was emptied."""
-    anchor = place()
+    """A charge fails if the anchor was emptied, since the ledger may have been replaced too."""
+    anchor = make_address()
     ledger = lasting.open(anchor=anchor)
     empty_anchor(anchor)
     if way == "deleted" and "://" not in anchor:
@@ -358,8 +360,8 @@ def test_a_running_process_does_not_fill_an_emptied_anchor(
         lasting.again(anchor=anchor)
 
 
-def test_a_running_process_notices_a_backup_that_it_had_not_outgrown(lasting: Home) -> None:
-    """The anchor is ahead of the ledger that it marks, which is looked at then."""
+def test_a_running_process_detects_a_backup_newer_than_its_last_read(lasting: Home) -> None:
+    """If the anchor is ahead of the ledger, the process compares the two again."""
     anchor = lasting.folder / "anchor.log"
     slow, fast = lasting.open(anchor=anchor), lasting.again(anchor=anchor)
     fast.reserve(ask(), TENTH)
@@ -371,8 +373,8 @@ def test_a_running_process_notices_a_backup_that_it_had_not_outgrown(lasting: Ho
         slow.reserve(ask(), TENTH)
 
 
-def test_one_behind_a_faster_process_goes_on(lasting: Home) -> None:
-    """An anchor that another process has moved on does not stop a slower one."""
+def test_a_faster_process_does_not_stop_a_slower_one(lasting: Home) -> None:
+    """A process continues if another one has already stored a newer mark."""
     anchor = lasting.folder / "anchor.log"
 
     class Meeting(LogAnchor):
@@ -392,7 +394,7 @@ def test_one_behind_a_faster_process_goes_on(lasting: Home) -> None:
 
 
 def _race(count: int, act: Callable[[int], object]) -> list[object]:
-    """Return the results or errors of several threads that begin together."""
+    """Return the results or errors of threads that start at the same time."""
     gate, found = threading.Barrier(count), list[object]()
 
     def run(number: int) -> None:
@@ -411,11 +413,11 @@ def _race(count: int, act: Callable[[int], object]) -> list[object]:
 
 
 @pytest.mark.parametrize("is_new", [False, True], ids=["there", "new"])
-def test_processes_that_open_together_name_one_anchor(
-    lasting: Home, place: Callable[[], str], *, is_new: bool
+def test_concurrent_openings_record_one_anchor(
+    lasting: Home, make_address: Callable[[], str], *, is_new: bool
 ) -> None:
-    """All open, and the chain has one record of the anchor."""
-    anchor = place()
+    """All processes open the ledger, and the chain has one anchor record."""
+    anchor = make_address()
     lasting.open()
     if is_new:
         lasting.close()
@@ -430,15 +432,15 @@ def test_processes_that_open_together_name_one_anchor(
 
     assert [None] * 6 == opened
     assert 1 == len(back_up(lasting.address)["confide_anchor_records"])
-    assert [] == is_whole(lasting, anchor)
+    assert [] == read_losses(lasting, anchor)
 
 
-def test_of_processes_that_name_different_anchors_one_opens(
-    lasting: Home, log: Callable[[], str]
+def test_only_one_of_several_configured_anchors_is_recorded(
+    lasting: Home, make_log: Callable[[], str]
 ) -> None:
-    """The ledger has one anchor; those that name another are refused."""
+    """The ledger opens for one process, and refuses those with other anchors."""
     lasting.open()
-    anchors = [log() for _ in range(4)]
+    anchors = [make_log() for _ in range(4)]
     opened = _race(
         4,
         lambda number: open_ledger(
@@ -451,19 +453,19 @@ def test_of_processes_that_name_different_anchors_one_opens(
     assert 1 == len(back_up(lasting.address)["confide_anchor_records"])
 
 
-def test_a_loss_is_accepted_once(lasting: Home, place: Callable[[], str]) -> None:
-    """If owners accept it together, one writes the record; the others have nothing to do."""
-    lasting.open(anchor=place())
-    anchor = place()
+def test_a_loss_is_accepted_once(lasting: Home, make_address: Callable[[], str]) -> None:
+    """If several owners accept a loss at the same time, one record is written."""
+    lasting.open(anchor=make_address())
+    anchor = make_address()
     found = _race(4, lambda _: accept(lasting, anchor))
 
     assert 3 == found.count(None)
-    assert 1 == len(is_whole(lasting, anchor))
+    assert 1 == len(read_losses(lasting, anchor))
 
 
 @pytest.mark.parametrize("column", [field.name for field in fields(AnchorRecord)])
-def test_a_changed_record_of_an_anchor_is_noticed(lasting: Home, column: str) -> None:
-    """Each of its columns is covered by the chain."""
+def test_a_changed_anchor_record_is_detected(lasting: Home, column: str) -> None:
+    """The hash chain covers every column of an anchor record."""
     anchor = lasting.folder / "anchor.log"
     lasting.open(anchor=lasting.folder / "lost.log").reserve(ask(), TENTH)
     accept(lasting, anchor)
@@ -476,8 +478,8 @@ def test_a_changed_record_of_an_anchor_is_noticed(lasting: Home, column: str) ->
         ledger.verify()
 
 
-def test_a_loss_cannot_be_taken_out(lasting: Home) -> None:
-    """Without its record neither the ledger nor an export adds up."""
+def test_a_recorded_loss_cannot_be_removed(lasting: Home) -> None:
+    """Neither the ledger nor its export verifies without the record of a loss."""
     anchor = lasting.folder / "anchor.log"
     lasting.open(anchor=lasting.folder / "lost.log").reserve(ask(), TENTH)
     accept(lasting, anchor)
@@ -492,7 +494,7 @@ def test_a_loss_cannot_be_taken_out(lasting: Home) -> None:
         ledger.verify()
 
 
-CHANGES = {
+FORGED_EVENTS = {
     "named twice": [(NAMED, "a"), (NAMED, "b")],
     "named nothing": [(NAMED, "")],
     "lost none": [(LOST, "a")],
@@ -501,9 +503,9 @@ CHANGES = {
 }
 
 
-@pytest.mark.parametrize("events", CHANGES.values(), ids=CHANGES)
-def test_an_anchor_gives_way_by_a_recorded_loss_alone(events: list[tuple[str, str]]) -> None:
-    """Even a chain with correct digests does not pass off a loss as something else."""
+@pytest.mark.parametrize("events", FORGED_EVENTS.values(), ids=FORGED_EVENTS)
+def test_only_a_recorded_loss_replaces_an_anchor(events: list[tuple[str, str]]) -> None:
+    """A chain with correct hashes fails verification if an event does not fit its anchor."""
     start = head = first_head("mine", WHOLE)
     records = []
     for event, anchor in events:
@@ -511,10 +513,10 @@ def test_an_anchor_gives_way_by_a_recorded_loss_alone(events: list[tuple[str, st
         records.append(record)
     with pytest.raises(LedgerDamaged, match="anchor"):
         check_records(start, WHOLE, records, head)
-    check_records(start, WHOLE, records[:-1], _end(start, records[:-1]))
+    check_records(start, WHOLE, records[:-1], _end_of(start, records[:-1]))
 
 
-def _end(start: Any, records: list[AnchorRecord]) -> Any:
+def _end_of(start: Any, records: list[AnchorRecord]) -> Any:
     head = start
     for record in records:
         _, head = add_anchor(head, record.event, record.anchor, 1)

@@ -1,4 +1,4 @@
-"""Processes that are killed while they name an anchor, or accept the loss of one."""
+"""Processes that are killed while they record an anchor, or accept the loss of one."""
 
 import os
 import traceback
@@ -15,13 +15,13 @@ from support.backups import back_up, put_back
 from support.ledgers import LONG, TENTH, WHOLE, Home, ask
 
 T = TypeVar("T")
-KILLED: Final = 9
+KILL_CODE: Final = 9
 STEPS: Final = 16
-"""More steps than any opening takes, before and after each use of the anchor."""
+"""More steps than any opening takes; each use of the anchor has one before and one after it."""
 
 
-class Deadly(LogAnchor):
-    """An anchor whose process is killed at a step: before it uses the anchor, or after that."""
+class DyingAnchor(LogAnchor):
+    """An anchor whose process is killed at a given step, before or after a use of the anchor."""
 
     def __init__(self, path: Path, step: int) -> None:
         super().__init__(path)
@@ -46,21 +46,21 @@ class Deadly(LogAnchor):
 
     def _step(self) -> None:
         if self._left == 0:
-            os._exit(KILLED)
+            os._exit(KILL_CODE)
         self._left -= 1
 
 
 def is_killed(act: Callable[[], object]) -> bool:
-    """Return whether a process of its own is killed while it does something."""
+    """Return whether a child process is killed while it runs a function."""
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
         code = os.waitstatus_to_exitcode(status)
-        assert code in (0, KILLED)
-        return code == KILLED
+        assert code in (0, KILL_CODE)
+        return code == KILL_CODE
     try:
         act()
-    except BaseException:  # noqa: BLE001  # a child must not go on with the tests
+    except BaseException:  # noqa: BLE001  # a child must not continue the tests
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
@@ -68,7 +68,7 @@ def is_killed(act: Callable[[], object]) -> bool:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
-    """Return a home for ledgers of each kind, in turn."""
+    """Yield a location of ledgers of each kind, in turn."""
     server = request.getfixturevalue("postgres") if request.param == "postgresql" else None
     home = Home(request.param, tmp_path, server)
     yield home
@@ -76,12 +76,12 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
 
 
 def open_dying(home: Home, path: Path, step: int) -> None:
-    """Open a ledger, or be killed on the way."""
-    open_ledger(home.address, WHOLE, anchor=Deadly(path, step), wait=LONG).close()
+    """Open a ledger, unless the process is killed during it."""
+    open_ledger(home.address, WHOLE, anchor=DyingAnchor(path, step), wait=LONG).close()
 
 
 def count_losses(home: Home, anchor: Path) -> int:
-    """Return the number of losses on record, in a ledger that opens and verifies."""
+    """Return the number of recorded losses, after verifying the ledger and its export."""
     ledger = home.again(anchor=anchor)
     ledger.reserve(ask(), TENTH)
     ledger.verify()
@@ -92,8 +92,10 @@ def count_losses(home: Home, anchor: Path) -> int:
 
 
 @pytest.mark.parametrize("is_new", [False, True], ids=["there", "new"])
-def test_a_kill_while_an_anchor_is_named_locks_nobody_out(home: Home, *, is_new: bool) -> None:
-    """The next opening with the anchor succeeds and shows no loss, after a kill at any step."""
+def test_a_kill_while_an_anchor_is_recorded_locks_out_no_opening(
+    home: Home, *, is_new: bool
+) -> None:
+    """After a kill at any step, the next opening with the anchor succeeds and shows no loss."""
     survived = 0
     for step in range(STEPS):
         home.open(anchor=None)
@@ -110,11 +112,8 @@ def test_a_kill_while_an_anchor_is_named_locks_nobody_out(home: Home, *, is_new:
     assert 0 < survived < STEPS
 
 
-def test_a_kill_while_an_anchor_is_named_opens_no_old_backup(home: Home) -> None:
-    """Once the ledger has recorded its anchor, an emptied one is refused; before, none was named.
-
-    So a ledger that opens without its anchor has no record of one, whatever step was the last.
-    """
+def test_a_kill_while_an_anchor_is_recorded_opens_no_old_backup(home: Home) -> None:
+    """After a kill at any step, a ledger opens without its anchor only if none is recorded."""
     outcomes = set()
     for step in range(STEPS):
         home.open(anchor=None).reserve(ask(), TENTH)
@@ -139,12 +138,12 @@ def test_a_kill_while_an_anchor_is_named_opens_no_old_backup(home: Home) -> None
 
 
 def accept_dying(home: Home, path: Path, step: int) -> None:
-    """Accept the loss of an anchor, or be killed on the way."""
-    accept_lost_anchor(home.address, WHOLE, anchor=Deadly(path, step), wait=LONG)
+    """Accept the loss of an anchor, unless the process is killed during it."""
+    accept_lost_anchor(home.address, WHOLE, anchor=DyingAnchor(path, step), wait=LONG)
 
 
 def test_a_kill_while_a_loss_is_accepted_leaves_it_open_or_recorded(home: Home) -> None:
-    """The ledger opens with the new anchor if the loss is on record; else the owner is asked."""
+    """The ledger opens with the new anchor if the loss is recorded; if not, it can be accepted."""
     outcomes = set()
     for step in range(STEPS):
         home.open(anchor=home.folder / f"lost-{step}.log").reserve(ask(), TENTH)
@@ -162,8 +161,8 @@ def test_a_kill_while_a_loss_is_accepted_leaves_it_open_or_recorded(home: Home) 
     assert {0, 1} == outcomes
 
 
-def test_two_kills_leave_the_newer_anchor_alone(home: Home) -> None:
-    """An anchor whose naming was cut short does not count once the ledger has another."""
+def test_an_anchor_from_a_killed_opening_does_not_count(home: Home) -> None:
+    """An anchor that was marked but never recorded does not count once there is another."""
     checked = 0
     for step in range(STEPS):
         home.open(anchor=None).reserve(ask(), TENTH)
@@ -185,8 +184,8 @@ def test_two_kills_leave_the_newer_anchor_alone(home: Home) -> None:
     assert checked
 
 
-def test_a_kill_while_an_older_anchor_is_named_again_rewinds_nothing(home: Home) -> None:
-    """It is marked before its name is recorded, so a backup from its first time is behind it."""
+def test_a_kill_while_an_older_anchor_is_reused_rewinds_nothing(home: Home) -> None:
+    """The anchor is marked before it is recorded again, so a backup from its first use is old."""
     outcomes = set()
     for step in range(STEPS):
         path = home.folder / f"anchor-{step}.log"
