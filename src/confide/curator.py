@@ -25,7 +25,7 @@ from confide.execution.watch_methods import WatchMethods
 from confide.ledger import Ledger
 from confide.loss import Share
 from confide.mechanisms import Neighbours
-from confide.query import Names, TableQuery
+from confide.query import Names, TableQuery, split_query
 from confide.release import Answer, Cost, NoisyMeasurement
 from confide.release.explain import Explanation
 from confide.release.payable import QueryPlan
@@ -261,14 +261,16 @@ class Curator(StatisticMethods, WatchMethods):
         )
 
     def _payable(self, statement: str | TableQuery) -> QueryPayable | TopKeysPayable:
-        return self._planner.payable(self._planner.read(statement))
+        return self._planner.payable(split_query(self._planner.read(statement)))
 
     def _is_kept(self, payable: QueryPayable | TopKeysPayable, price: Price) -> bool:
         """Return whether a stored answer would be returned for free."""
         return self._executor.match(payable, price, QueryOptions()).settlement is not None
 
     def _answer(self, statement: str | TableQuery, price: Price, options: QueryOptions) -> Answer:
-        payable = self._payable(statement)  # declared names only, every type known
+        query = self._planner.read(statement)  # declared names only, every type known
+        split = split_query(query)  # measurement below the cut, public program above
+        payable = self._planner.payable(split)  # no price yet
         plan, noisy, settlement = self._executor.execute(payable, price, options)
         return _show(self._executor, payable, plan, noisy, settlement)
 

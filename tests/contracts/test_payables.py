@@ -18,6 +18,7 @@ from confide.execution.executor import QueryOptions
 from confide.execution.planner import Planner
 from confide.execution.pricing import Price
 from confide.loss import Share
+from confide.query import split_query
 from confide.release.payable import Payable
 from confide.statistics.estimate import EstimateContext, StatisticPayable, release_totals
 
@@ -45,8 +46,8 @@ def make_statistic(curator: cf.Curator) -> StatisticPayable[Any]:
 
 
 KINDS: Final[dict[str, Callable[[cf.Curator], Payable[Any]]]] = {
-    "query": lambda curator: planner(curator).payable(planner(curator).read(COUNT)),
-    "top keys": lambda curator: planner(curator).payable(planner(curator).read(TOP)),
+    "query": lambda curator: planner(curator).payable(split_query(planner(curator).read(COUNT))),
+    "top keys": lambda curator: planner(curator).payable(split_query(planner(curator).read(TOP))),
     "release": lambda curator: ReleasePayable(
         planner(curator), Batch.of([planner(curator).read(COUNT)], None)
     ),

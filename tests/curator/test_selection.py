@@ -27,7 +27,7 @@ from confide.mechanisms import Exponential, Neighbours, PermuteAndFlip
 from confide.plan import Plan
 from confide.plan.selection import TopKeysPlan, max_epsilon, only_total, plan_candidates
 from confide.plan.sensitivity import score_change
-from confide.query import count, count_units
+from confide.query import count, count_units, split_query
 from confide.query.sql import read_sql
 from confide.release.noise import round_to_steps
 from confide.release.payable import PricedTopKeys
@@ -83,7 +83,7 @@ def plan_of(curator: Curator, text: str, share: str = "1/100") -> Plan:
 
 
 def selection_of(curator: Curator, text: str, share: str = "1/100") -> TopKeysPlan:
-    payable = curator._planner.payable(read_sql(text, curator.names))
+    payable = curator._planner.payable(split_query(read_sql(text, curator.names)))
     priced = payable.at(Share.floor(share))
     assert isinstance(priced, PricedTopKeys)
     return priced.selection

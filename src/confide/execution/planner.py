@@ -13,9 +13,9 @@ from confide.loss import Loss, Share
 from confide.mechanisms import Neighbours
 from confide.plan import Measurement, Plan, make_measurement, make_plan
 from confide.plan.selection import check_score, check_selection, plan_top_keys
-from confide.query import Names, Query, TableQuery, canonical, is_selection
+from confide.query import Names, Query, Split, TableQuery, canonical, is_selection, split_query
 from confide.query.sql import read_sql
-from confide.release import supports
+from confide.release import check_program
 from confide.release.payable import Payable, PricedQuery, PricedTopKeys, QueryPlan
 
 __all__ = ["Planner", "QueryPayable", "Score", "TopKeysPayable"]
@@ -68,9 +68,10 @@ class Planner:
         check_score(query)
         return query
 
-    def payable(self, query: Query) -> "QueryPayable | TopKeysPayable":
+    def payable(self, split: Split) -> "QueryPayable | TopKeysPayable":
         """Return the payable of a query, without a price."""
-        return TopKeysPayable(self, query) if is_selection(query) else QueryPayable(self, query)
+        kind = TopKeysPayable if is_selection(split.query) else QueryPayable
+        return kind(self, split)
 
     def share_for(self, payable: Payable[Any], price: Price) -> Share:
         """Return the share of the budget that a payable costs at a price."""
@@ -78,20 +79,11 @@ class Planner:
             return self.pricing.share_for_cost(price)
         return self.pricing.share(price, lambda share: payable.at(share).errors(price.confidence))
 
-    def measure(self, query: Query) -> Measurement:
+    def measure(self, split: Split) -> Measurement:
         """Return the measurement of a query, or refuse the query."""
-        outside = [output.expression for output in query.outputs]
-        outside += [order.expression for order in query.order]
-        outside += [query.having] if query.having is not None else []
-        if not all(map(supports, outside)):
-            raise UnsupportedQuery(
-                "only arithmetic, comparisons, AND OR NOT, IN, IS NULL, CASE, COALESCE, ABS, "
-                "FLOOR, CEIL, ROUND, LEAST, GREATEST, LN, EXP, SQRT and CAST to DOUBLE can be "
-                "applied to keys and statistics; write ROUND(x) for a whole number, and apply "
-                "other functions to the columns inside"
-            )
+        check_program(split.program)
         may_select = bool(self.pricing.ledger.opening.delta_pot)
-        return make_measurement(query, self.catalog, self.facts, may_select=may_select)
+        return make_measurement(split, self.catalog, self.facts, may_select=may_select)
 
     def calibrate(self, measurement: Measurement, share: Share) -> Plan:
         """Return the plan of a measurement at a share of the budget."""
@@ -105,7 +97,7 @@ class Planner:
 
     def plan(self, query: Query, share: Share) -> Plan:
         """Return the plan of a query at a share of the budget."""
-        return self.calibrate(self.measure(query), share)
+        return self.calibrate(self.measure(split_query(query)), share)
 
     def loss(self, share: Share) -> Loss:
         """Return the loss that a share allows, in the filter's own unit."""
@@ -117,18 +109,18 @@ class QueryPayable:
     """The totals and quantiles of a query; the measurement is made once, on first use."""
 
     planner: Planner
-    query: Query
+    split: Split
     _measurement: Measurement | None = None
 
     @property
     def identity(self) -> str:
         """The canonical text of the query."""
-        return canonical(self.query)
+        return canonical(self.split.query)
 
     def at(self, share: Share) -> QueryPlan:
         """Return the plan for a share of the budget."""
         if self._measurement is None:
-            self._measurement = self.planner.measure(self.query)
+            self._measurement = self.planner.measure(self.split)
         return PricedQuery(self.planner.calibrate(self._measurement, share))
 
 
@@ -137,16 +129,16 @@ class TopKeysPayable:
     """The most frequent keys of a query, chosen by private selection."""
 
     planner: Planner
-    query: Query
+    split: Split
 
     @property
     def identity(self) -> str:
         """The canonical text of the query."""
-        return canonical(self.query)
+        return canonical(self.split.query)
 
     def at(self, share: Share) -> QueryPlan:
         """Return the plan for a share of the budget."""
-        planner = self.planner
-        check_selection(self.query, planner.catalog, planner.facts)
-        plan = planner.plan(self.query, share)
+        planner, query = self.planner, self.split.query
+        check_selection(query, planner.catalog, planner.facts)
+        plan = planner.plan(query, share)
         return PricedTopKeys(plan_top_keys(plan, planner.neighbours, planner.loss(share)))

@@ -17,7 +17,7 @@ from confide.aggregates.needs import (
 from confide.declare import Catalog, Float, Kind, Row, Table
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
-from confide.expressions.tree import AggregateCall, Call, Column, Expression, Literal, walk
+from confide.expressions.tree import AggregateCall, Call, Column, Expression, Literal
 from confide.plan.cells import cells_for
 from confide.plan.checks import check_exact, check_sizes
 from confide.plan.contribution import (
@@ -36,6 +36,7 @@ from confide.plan.range_analysis import Range, RangeAnalysis
 from confide.plan.range_arithmetic import Ranges, narrow
 from confide.plan.totals import MAX_SQUARED_INPUT, Measure, Total, ValueGrid, bound_of, grid_for
 from confide.query.canonical import canonical
+from confide.query.split import Split
 from confide.query.tree import Query
 
 __all__ = ["Domains", "Measurement", "PlannedAggregate", "make_measurement"]
@@ -109,19 +110,19 @@ class Measurement:
 
 
 def make_measurement(
-    query: Query, catalog: Catalog, facts: PublicFacts, *, may_select: bool
+    split: Split, catalog: Catalog, facts: PublicFacts, *, may_select: bool
 ) -> Measurement:
-    """Return the measurement for ``query``, or refuse the query.
+    """Return the measurement for a query that was split, or refuse the query.
 
     ``may_select`` is whether the budget has a delta for undeclared keys.
     """
+    query, aggregates = split.query, split.aggregates
     contribution = contribution_bounds(query.source, catalog, facts)
     ranges = ranges_of(query.source, catalog, facts)
     check_sizes(query, ranges)
     domains, kept = _domains(query, ranges)
     keys = declared_keys(kept, may_select=may_select)
     group_count = len(keys.groups) if keys is not None else None
-    aggregates = tuple(_aggregates(query))
     shared = _shared_filter(aggregates) if keys is not None else None
     tables = private_tables(query.source, catalog)
     collector = _Totals(tables, RangeAnalysis(ranges), aggregates, group_count, shared)
@@ -162,15 +163,6 @@ def _domains(query: Query, ranges: Ranges) -> tuple[Domains, Domains]:
     domains = tuple(domain_of(key, ranges, optional) for key in query.keys)
     kept = (domain_of(key, narrowed, optional) for key in query.keys)
     return domains, tuple(map(narrow_domain, domains, kept))
-
-
-def _aggregates(query: Query) -> dict[AggregateCall, None]:
-    """Return the distinct aggregates of a query, in order of first occurrence."""
-    tops = [output.expression for output in query.outputs]
-    tops += [query.having] if query.having is not None else []
-    tops += [order.expression for order in query.order]
-    parts = (part for top in tops for part in walk(top))
-    return dict.fromkeys(part for part in parts if isinstance(part, AggregateCall))
 
 
 def _shared_filter(aggregates: tuple[AggregateCall, ...]) -> Expression | None:

@@ -18,13 +18,16 @@ from confide.expressions.terms import Term, case, coalesce, col, greatest, least
 from confide.query.builder import QueryRunner, TableQuery
 from confide.query.canonical import canonical
 from confide.query.scope import Names
+from confide.query.split import Program, Split, split_query
 from confide.query.tree import Query, is_selection
 
 __all__ = [
     "Function",
     "Names",
+    "Program",
     "Query",
     "QueryRunner",
+    "Split",
     "TableQuery",
     "Term",
     "canonical",
@@ -39,6 +42,7 @@ __all__ = [
     "mean",
     "median",
     "quantile",
+    "split_query",
     "stddev",
     "sum",
     "variance",

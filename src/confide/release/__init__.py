@@ -3,7 +3,7 @@
 from confide.release.answer import Answer, Cost, predict_errors
 from confide.release.formatting import CHART_WIDTH, draw_chart, figures_of, percent
 from confide.release.noise import NoisyMeasurement, add_noise
-from confide.release.program.run import supports
+from confide.release.program.run import check_program
 
 __all__ = [
     "CHART_WIDTH",
@@ -11,9 +11,9 @@ __all__ = [
     "Cost",
     "NoisyMeasurement",
     "add_noise",
+    "check_program",
     "draw_chart",
     "figures_of",
     "percent",
     "predict_errors",
-    "supports",
 ]

@@ -1,22 +1,17 @@
 """`Answer` and `Cost`."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from confide.aggregates import function_of
-from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.exact import Number
 from confide.expressions.tree import AggregateCall, Expression, Key
 from confide.ledger import Receipt
 from confide.plan import Plan
-from confide.query.tree import Output
+from confide.query import Program
 from confide.release.combine import CombinedMeasurement, combine
 from confide.release.display import (
     Chart,
@@ -31,8 +26,8 @@ from confide.release.estimates import half_width
 from confide.release.noise import NoisyMeasurement
 from confide.release.noise_sample import noise_sample, read_confidence
 from confide.release.notes import notes_of
-from confide.release.program.intervals import Intervals
-from confide.release.program.run import Statistics, evaluate
+from confide.release.program.intervals import program_intervals
+from confide.release.program.run import ResultTable, is_noisy_number, run_program
 from confide.release.shrinkage import shrink_counts
 
 __all__ = ["Answer", "Cost", "predict_errors"]
@@ -70,7 +65,14 @@ class Answer:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns, as the analyst gave them."""
-        return tuple(output.name for output in self.plan.query.outputs)
+        return self._program.columns
+
+    @property
+    def _program(self) -> Program:
+        return Program.of(self.plan.query)
+
+    def _run(self) -> ResultTable:
+        return run_program(self._program, self.plan, self.totals)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -80,14 +82,7 @@ class Answer:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The values, one dictionary per row."""
-        outputs = self.plan.query.outputs
-        columns = [
-            _shown(output, column) for output, column in zip(outputs, self._table(), strict=True)
-        ]
-        return [
-            {name: column[place] for name, column in zip(self.columns, columns, strict=True)}
-            for place in self._order()
-        ]
+        return self._run().rows
 
     def likely_rows(self) -> list[dict[str, Any]]:
         """Return the rows with every count replaced by its mean given all noisy counts; free.
@@ -96,19 +91,19 @@ class Answer:
         biased: do not add up the results. Columns other than plain counts, and intervals, are
         unchanged.
         """
-        found = self.rows
         if isinstance(self.totals, CombinedMeasurement):
             raise UnsupportedQuery(
                 "combined answers have no likely counts; ask one answer for them"
             )
-        noisy, order = self.totals.values(self.plan), self._order()
-        for output in self.plan.query.outputs:
+        result, noisy = self._run(), self.totals.values(self.plan)
+        found = result.rows
+        for output in self._program.outputs:
             place = _count_place(output.expression, self.plan)
             if place is None:
                 continue
             counts = shrink_counts(noisy[:, place], self.plan.noise, place)
-            for row, position in zip(found, order, strict=True):
-                row[output.name] = float(counts[position])
+            for row, group in zip(found, result.order, strict=True):
+                row[output.name] = float(counts[group])
         return found
 
     def combined(self) -> "Answer":
@@ -138,14 +133,8 @@ class Answer:
 
     def interval_rows(self, confidence: Number = 0.95) -> list[dict[str, Any]]:
         """Return the ends ``x_low`` and ``x_high`` of every numeric column x, for each row."""
-        intervals = Intervals(self.plan, self.totals, read_confidence(confidence))
-        ends: dict[str, Any] = {}
-        for output in self.plan.query.outputs:
-            if not _is_number(output):
-                continue
-            low, high = intervals.ends(output.expression)
-            ends[f"{output.name}_low"], ends[f"{output.name}_high"] = low, high
-        return [{name: float(end[place]) for name, end in ends.items()} for place in self._order()]
+        level = read_confidence(confidence)
+        return program_intervals(self._program, self.plan, self.totals, level)
 
     def intervals(self, confidence: Number = 0.95) -> Any:
         """Return the intervals as a pandas DataFrame, with the keys first."""
@@ -170,33 +159,12 @@ class Answer:
 
     def _names(self) -> tuple[list[str], list[str]]:
         """Return the names of the key columns and of the noisy numeric columns."""
-        outputs = self.plan.query.outputs
+        outputs = self._program.outputs
         keys = [output.name for output in outputs if isinstance(output.expression, Key)]
-        return keys, [output.name for output in outputs if _is_number(output)]
+        return keys, [output.name for output in outputs if is_noisy_number(output)]
 
     def _footer(self) -> str:
         return write_footer(is_noisy=bool(self._names()[1]), cost=self.cost)
-
-    def _table(self) -> list[NDArray[Any]]:
-        columns = Statistics.of(self.totals, self.plan)
-        count = len(self.totals.groups)
-        return [evaluate(output.expression, columns, count) for output in self.plan.query.outputs]
-
-    def _order(self) -> list[int]:
-        """Return the indices of the rows in the answer, after HAVING, ORDER BY, and LIMIT."""
-        query, count = self.plan.query, len(self.totals.groups)
-        columns = Statistics.of(self.totals, self.plan)
-        places = list(range(count))
-        if query.having is not None:
-            kept = evaluate(query.having, columns, count)
-            places = [place for place in places if _plain(kept[place])]
-        for order in reversed(query.order):
-            values = [_plain(value) for value in evaluate(order.expression, columns, count)]
-            missing = [place for place in places if values[place] is None]
-            places = [place for place in places if values[place] is not None]
-            places.sort(key=values.__getitem__, reverse=order.descending)
-            places += missing
-        return places if query.limit is None else places[: query.limit]
 
 
 def _count_place(expression: Expression, plan: Plan) -> int | None:
@@ -206,31 +174,12 @@ def _count_place(expression: Expression, plan: Plan) -> int | None:
     return next(s.only_total for s in plan.statistics if s.aggregate == expression)
 
 
-def _shown(output: Output, column: NDArray[Any]) -> list[Any]:
-    """Return a column as Python values, with integers rounded to int."""
-    values = [_plain(value) for value in column]
-    if output.expression.kind is Kind.INT and not isinstance(output.expression, Key):
-        return [None if value is None else round(value) for value in values]
-    return values
-
-
-def _plain(value: Any) -> Any:
-    item = value.item() if isinstance(value, np.generic) else value
-    return None if isinstance(item, float) and math.isnan(item) else item
-
-
-def _is_number(output: Output) -> bool:
-    """Return whether a column holds noisy numbers."""
-    is_key = isinstance(output.expression, Key)
-    return not is_key and output.expression.kind in (Kind.INT, Kind.FLOAT)
-
-
 def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | None]:
     """Return the half-width of each numeric column, or None if it depends on the data."""
     level, noise = read_confidence(confidence), noise_sample(plan)
     found: dict[str, float | None] = {}
     for output in plan.query.outputs:
-        if not _is_number(output):
+        if not is_noisy_number(output):
             continue
         statistic = next((s for s in plan.statistics if s.aggregate == output.expression), None)
         found[output.name] = half_width(statistic, plan, noise, level) if statistic else None

@@ -16,6 +16,7 @@ from confide.aggregates import function_of
 from confide.aggregates.intervals import floor_ends
 from confide.expressions.tree import AggregateCall, Expression, Value
 from confide.plan import Plan
+from confide.query import Program
 from confide.release.combine import noise_of
 from confide.release.estimates import Floats, interval, is_clipped
 from confide.release.noise import NoisyMeasurement
@@ -30,16 +31,35 @@ from confide.release.program.interval_arithmetic import (
     list_vanishing,
     map_ends,
 )
-from confide.release.program.run import Statistics, evaluate, is_floored
+from confide.release.program.run import (
+    Statistics,
+    evaluate,
+    is_floored,
+    is_noisy_number,
+    order_groups,
+)
 from confide.release.program.simulation import simulate
 from confide.release.quantiles import read_ends, spread_ends
 
-__all__ = ["Intervals"]
+__all__ = ["Intervals", "program_intervals"]
 
 WORK: Final = 2**20
 """How many draws all groups share; each has a fourth of the sample at most, a 16th at least."""
 FINEST: Final = 4
 COARSEST: Final = 16
+
+
+def program_intervals(
+    program: Program, plan: Plan, noisy: NoisyMeasurement, level: float
+) -> list[dict[str, float]]:
+    """Return the ends ``x_low`` and ``x_high`` of every noisy column x, for each row."""
+    intervals = Intervals(plan, noisy, level)
+    ends: dict[str, Floats] = {}
+    for output in filter(is_noisy_number, program.outputs):
+        low, high = intervals.ends(output.expression)
+        ends[f"{output.name}_low"], ends[f"{output.name}_high"] = low, high
+    groups = order_groups(program, plan, noisy)
+    return [{name: float(end[group]) for name, end in ends.items()} for group in groups]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
-"""The public program: computed outputs, HAVING and ORDER BY over released numbers.
+"""`run_program`: outputs, HAVING, ORDER BY, and LIMIT over released numbers.
 
 It works on columns of numbers and keys, one entry a group, after the noise; so it is free. NULL is
 None in columns of objects and NaN in columns of numbers.
 """
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,23 @@ from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal, Value
 from confide.plan import Plan
+from confide.query import Program
+from confide.query.tree import Output
 from confide.release.estimates import Floats, estimate
 from confide.release.noise import NoisyMeasurement
 
-__all__ = ["Columns", "Statistics", "evaluate", "is_floored", "is_true", "supports"]
+__all__ = [
+    "Columns",
+    "ResultTable",
+    "Statistics",
+    "check_program",
+    "evaluate",
+    "is_floored",
+    "is_noisy_number",
+    "is_true",
+    "order_groups",
+    "run_program",
+]
 
 Column_ = NDArray[Any]
 Marks = NDArray[np.bool_]
@@ -30,11 +44,83 @@ Columns = Callable[[Expression], Column_]
 """Gives the column of a key or an aggregate."""
 
 
-def supports(expression: Expression) -> bool:
-    """Tell whether an expression over keys and statistics can be computed after the noise."""
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """The result of a public program: columns of values, with one entry per group.
+
+    ``order`` are the indices of the groups in the answer, after HAVING, ORDER BY, and LIMIT.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[list[Any], ...]
+    order: tuple[int, ...]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of the answer, one dictionary each."""
+        return [
+            {name: column[group] for name, column in zip(self.names, self.columns, strict=True)}
+            for group in self.order
+        ]
+
+
+def check_program(program: Program) -> None:
+    """Raise UnsupportedQuery for expressions that cannot be computed from noisy values."""
+    if not all(map(_is_supported, program.expressions)):
+        raise UnsupportedQuery(
+            "only arithmetic, comparisons, AND OR NOT, IN, IS NULL, CASE, COALESCE, ABS, "
+            "FLOOR, CEIL, ROUND, LEAST, GREATEST, LN, EXP, SQRT and CAST to DOUBLE can be "
+            "applied to keys and statistics; write ROUND(x) for a whole number, and apply "
+            "other functions to the columns inside"
+        )
+
+
+def run_program(program: Program, plan: Plan, noisy: NoisyMeasurement) -> ResultTable:
+    """Return the result of a public program over a noisy measurement; free."""
+    columns, count = Statistics.of(noisy, plan), len(noisy.groups)
+    values = (_shown(one, evaluate(one.expression, columns, count)) for one in program.outputs)
+    return ResultTable(program.columns, tuple(values), order_groups(program, plan, noisy))
+
+
+def order_groups(program: Program, plan: Plan, noisy: NoisyMeasurement) -> tuple[int, ...]:
+    """Return the indices of the groups in the answer, after HAVING, ORDER BY, and LIMIT."""
+    columns, count = Statistics.of(noisy, plan), len(noisy.groups)
+    groups = list(range(count))
+    if program.having is not None:
+        kept = evaluate(program.having, columns, count)
+        groups = [group for group in groups if _plain(kept[group])]
+    for order in reversed(program.order):
+        values = [_plain(value) for value in evaluate(order.expression, columns, count)]
+        missing = [group for group in groups if values[group] is None]
+        groups = [group for group in groups if values[group] is not None]
+        groups.sort(key=values.__getitem__, reverse=order.descending)
+        groups += missing
+    return tuple(groups if program.limit is None else groups[: program.limit])
+
+
+def is_noisy_number(output: Output) -> bool:
+    """Return whether a column of an answer holds noisy numbers."""
+    is_key = isinstance(output.expression, Key)
+    return not is_key and output.expression.kind in (Kind.INT, Kind.FLOAT)
+
+
+def _shown(output: Output, column: Column_) -> list[Any]:
+    """Return a column as Python values, with integers rounded to int."""
+    values = [_plain(value) for value in column]
+    if output.expression.kind is Kind.INT and not isinstance(output.expression, Key):
+        return [None if value is None else round(value) for value in values]
+    return values
+
+
+def _plain(value: Any) -> Any:
+    item = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(item, float) and math.isnan(item) else item
+
+
+def _is_supported(expression: Expression) -> bool:
     match expression:
         case Call(function=function, arguments=arguments):
-            return function in RULES and all(map(supports, arguments))
+            return function in RULES and all(map(_is_supported, arguments))
         case Column():
             return False
         case Key() | AggregateCall() | Literal():
