@@ -70,7 +70,7 @@ def lower_bound(hits: int, trials: int, level: float) -> float:
              encloses the tail probability, and p is accepted only if the whole ball is at most
              ``level``.
     Source:  [CP34].
-    Checked: tests/audit/test_bounds.py (exact false-alarm rates; the known closed forms).
+    Checked: tests/audit/test_confidence_bounds.py (exact false-alarm rates, known closed forms).
     """
     _check_counts(hits, trials, level)
     if not hits:

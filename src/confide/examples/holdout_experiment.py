@@ -102,7 +102,7 @@ def run_experiment(
              Then the signed sums of residuals over the chosen features, which are normal rows
              centered to sum to zero, are drawn for one block of features after the other.
     Source:  docs/proofs/holdout.md.
-    Checked: tests/holdout/test_experiment.py (against rows drawn in full).
+    Checked: tests/examples/test_holdout_experiment.py (against rows drawn in full).
     """
     size = integer("n", rows, low=10, high=10**7), integer("features", features, low=1, high=10**7)
     run_count = integer("runs", runs, low=1, high=10**6)

@@ -339,7 +339,7 @@ def allocate(errors: Sequence[float | None], total: Share, power: int) -> tuple[
              gives the queries with known errors a smaller sum of errors.
     Why:     for a fixed sum of s_i, the sum of a_i * s_i**-power is convex. By Lagrange it is least
              where power * a_i * s_i**-(power + 1) is the same for all i. Shares are rounded down.
-    Checked: tests/plan/test_allocation.py.
+    Checked: tests/plan/test_cost_split.py.
 
     >>> [str(share.fraction) for share in allocate([1.0, 8.0], Share.floor("30%"), power=2)]
     ['1/10', '1/5']

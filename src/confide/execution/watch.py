@@ -269,7 +269,7 @@ class DurableWatch:
              after another. A record's hash covers its state together with 256 fresh random bits, so
              that trying every threshold cannot find the one that matches.
     Source:  as for `Watch`; docs/ledger.md.
-    Checked: tests/curator/test_kept_watches.py.
+    Checked: tests/curator/test_durable_watches.py.
     """
 
     __slots__ = ("_executor", "_threshold", "cost", "label", "receipt", "reused")

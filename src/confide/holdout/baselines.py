@@ -55,7 +55,7 @@ class GaussianAnswers(StoredTerms):
     Why:     rounding to the grid keeps the sensitivity at STEPS_PER_SENSITIVITY steps, and each
              answer is a Gaussian mechanism even for adaptively chosen queries.
     Source:  [DRS22], [RRSSTW20], docs/proofs/holdout.md.
-    Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
+    Checked: tests/holdout/test_holdout.py, tests/holdout/test_analysts.py.
     """
 
     rows: int
@@ -129,7 +129,7 @@ class Splitting(StoredTerms):
     Why:     the rows of a query are independent of all earlier answers, and each interval misses
              with probability at most beta / queries.
     Source:  [Hoe63].
-    Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
+    Checked: tests/holdout/test_holdout.py, tests/holdout/test_analysts.py.
     """
 
     rows: int
@@ -279,7 +279,7 @@ class Rounding(_TreeMethod):
              with w of `sampling_width`.
     Why:     `log_answers` counts the nodes.
     Source:  docs/proofs/holdout.md.
-    Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
+    Checked: tests/holdout/test_holdout.py, tests/holdout/test_analysts.py.
     """
 
     rows: int
@@ -338,7 +338,7 @@ class Ladder(_TreeMethod):
              so far, after each of ``queries`` submissions, with w of `sampling_width`.
     Why:     `log_ladder` counts the nodes, because the level never decreases.
     Source:  [BH15], docs/proofs/holdout.md.
-    Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
+    Checked: tests/holdout/test_holdout.py, tests/holdout/test_analysts.py.
     """
 
     rows: int

@@ -51,7 +51,7 @@ class Coding(StoredTerms):
     Why:     `log_nodes` counts the nodes, and each gets beta divided by their number. An interval
              is a function of the outcome, so showing it adds no node.
     Source:  docs/proofs/holdout.md.
-    Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
+    Checked: tests/holdout/test_holdout.py, tests/holdout/test_analysts.py.
     """
 
     rows: int
@@ -152,7 +152,7 @@ class GuessAndCheck(StoredTerms):
              A metric of pairs also reveals the number of pairs, which is coded with probability
              1 / (rows // 2 + 1).
     Source:  [RRSSTW20] for guess and check, [KT81] for the code, docs/proofs/holdout.md.
-    Checked: tests/holdout/test_session.py, tests/holdout/test_analysts.py.
+    Checked: tests/holdout/test_holdout.py, tests/holdout/test_analysts.py.
     """
 
     rows: int

@@ -109,7 +109,7 @@ class ComposedLoss(Loss):
     Why:     each bound holds on its own, so the smallest one does. The union of the failing
              events has at most the sum of their probabilities.
     Source:  [DMNS06] for epsilon, [DRS22] for mu, [Mir17] for Renyi, [ZDW22] for the batch.
-    Checked: tests/loss/test_composition.py, tests/loss/test_batch.py.
+    Checked: tests/loss/test_composition.py, tests/loss/test_pld.py.
     """
 
     parts: tuple[tuple[Loss, int], ...]
@@ -195,7 +195,7 @@ def group(loss: Loss, size: int) -> Loss:
              step, so Gaussian shifts add up. For an event, apply
              P_k <= exp(epsilon) P_(k-1) + failure k times.
     Source:  [DR14] Theorem 2.2, [DRS22]; docs/proofs/loss-filters.md.
-    Checked: tests/loss/test_groups.py.
+    Checked: tests/loss/test_group_losses.py.
 
     Raises:
         Unpriceable: no bound on the loss of a group is known for this loss.

@@ -58,7 +58,7 @@ def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Fraction:
     Why:     the log-likelihood ratio at y is mu y - mu^2 / 2, so the best event is
              y > epsilon / mu + mu / 2; the two terms are its probabilities under P and Q.
     Source:  [BW18] Theorem 8.
-    Checked: tests/loss/test_gaussian.py.
+    Checked: tests/loss/test_gaussian_curve.py.
     """
     return probability_above(lambda: _curve(mu_squared, epsilon))
 
@@ -80,7 +80,7 @@ def mu_squared_for(epsilon: object, delta: object) -> Fraction:
     Why:     the curve of `gaussian_delta` increases in mu, and its upper bound was checked to be
              at most delta at the returned number.
     Source:  [BW18] Theorem 8.
-    Checked: tests/loss/test_gaussian.py.
+    Checked: tests/loss/test_gaussian_curve.py.
 
     >>> float(mu_squared_for(1, 1e-6) ** -1) ** 0.5
     4.22467...
@@ -100,7 +100,7 @@ def gaussian_epsilon(mu_squared: object, delta: object) -> Fraction:
     Why:     the curve of `gaussian_delta` decreases in epsilon, and its upper bound was checked
              to be at most delta at the returned number.
     Source:  [BW18] Theorem 8.
-    Checked: tests/loss/test_gaussian.py.
+    Checked: tests/loss/test_gaussian_curve.py.
     """
     return _epsilon_at(positive("mu_squared", mu_squared), _read_delta(delta))
 
@@ -131,7 +131,7 @@ def geometric_delta(epsilon: Fraction, steps: int, start: Fraction) -> Fraction:
              best event is y <= m. There P(Z <= m) = 1 - q^(m+1) / (1 + q), since m >= 0, and
              P(Z <= m - s) = q^(s-m) / (1 + q), since m < s.
     Source:  [KOV17] for s = 1; otherwise docs/proofs/loss-laplace.md.
-    Checked: tests/loss/test_geometric.py.
+    Checked: tests/loss/test_geometric_curve.py.
     """
     if start >= epsilon:
         return Fraction(0)
@@ -154,7 +154,7 @@ def renyi_at(epsilon: Fraction, steps: int, order: Fraction) -> Fraction:
     Why:     sum P(y)^a Q(y)^(1-a) over y <= 0, over y >= s, and over the s - 1 values between;
              each of the three is a geometric series.
     Source:  [Mir17] for s = 1; otherwise docs/proofs/loss-laplace.md.
-    Checked: tests/loss/test_geometric.py.
+    Checked: tests/loss/test_geometric_curve.py.
     """
 
     def divergence() -> arb:
@@ -181,7 +181,7 @@ def mu_squared_of(epsilon: Fraction, steps: int) -> Fraction:
              (q^j / (1 + q), q^(s+1-j) / (1 + q)) decide. u(exp(-w)) is concave in w, because its
              slope is the Mills ratio, so the central corner is the worst.
     Source:  [DRS22]; proof in docs/proofs/loss-laplace.md.
-    Checked: tests/loss/test_geometric.py.
+    Checked: tests/loss/test_geometric_curve.py.
     """
     first, second = (steps + 1) // 2, steps + 1 - (steps + 1) // 2
 
@@ -214,7 +214,7 @@ def epsilon_from_renyi(order: Fraction, divergence: Fraction, delta: Fraction) -
     Why:     1 - exp(epsilon - z) <= exp((a - 1)(z - epsilon)) (1 - 1/a)^a / (a - 1) for every z,
              with equality at one point; take the mean over the privacy loss z.
     Source:  [CKS20] Proposition 12.
-    Checked: tests/loss/test_conversion.py.
+    Checked: tests/loss/test_renyi_conversion.py.
     """
     with ctx.workprec(_PRECISION):
         found = fraction_above(ball(divergence) - _allowance(order, delta))
@@ -228,7 +228,7 @@ def delta_from_renyi(order: Fraction, divergence: Fraction, epsilon: Fraction) -
              delta = exp((a - 1)(r - epsilon)) (1 - 1/a)^a / (a - 1).
     Why:     the formula of `epsilon_from_renyi`, solved for delta.
     Source:  [CKS20] Proposition 12.
-    Checked: tests/loss/test_conversion.py.
+    Checked: tests/loss/test_renyi_conversion.py.
     """
 
     def exponent() -> arb:
@@ -250,7 +250,7 @@ def renyi_for(order: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
     Claim:   a mechanism of at most this divergence at ``order`` is (epsilon, delta)-DP.
     Why:     the formula of `epsilon_from_renyi`, solved for r.
     Source:  [CKS20] Proposition 12.
-    Checked: tests/loss/test_conversion.py.
+    Checked: tests/loss/test_renyi_conversion.py.
     """
     with ctx.workprec(_PRECISION):
         found = fraction_below(ball(epsilon) + _allowance(order, delta))

@@ -70,7 +70,7 @@ class LaplaceLoss(Loss):
     Why:     the distribution is log-concave, so thresholds are the best tests, and a threshold
              detects a larger shift at least as often as a smaller one.
     Source:  [GRS12] for the distribution, [DRS22] for mu; docs/proofs/loss-laplace.md.
-    Checked: tests/loss/test_kinds.py, tests/loss/test_geometric.py.
+    Checked: tests/loss/test_kinds.py, tests/loss/test_geometric_curve.py.
 
     >>> LaplaceLoss(1, 1000).mu < PureLoss(1).mu
     True
@@ -140,7 +140,7 @@ class GaussianLoss(Loss):
     Claim:   Renyi divergence order mu^2 / 2; the delta of `confide.loss.curves.gaussian_delta`.
     Why:     both are exact for this pair, and rounding or other post-processing only lowers them.
     Source:  [BW18] Theorem 8, [Mir17] Proposition 7, [DRS22].
-    Checked: tests/loss/test_kinds.py, tests/loss/test_gaussian.py.
+    Checked: tests/loss/test_kinds.py, tests/loss/test_gaussian_curve.py.
     """
 
     mu_squared: Fraction = field()

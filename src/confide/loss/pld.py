@@ -59,7 +59,7 @@ def discretize(loss: Loss, step: Fraction, most: int, tail: Fraction) -> Lattice
              lie above it, and raising values or masses only lifts them further. A convex polygon
              from (0, 1) down to its last value is the curve of the pair given by its corners.
     Source:  [DGKKM22] for the chords, [ZDW22] for domination.
-    Checked: tests/loss/test_lattice.py.
+    Checked: tests/loss/test_pld_lattice.py.
     """
     points = _grid_points(loss, step, most, tail)
     with ctx.workprec(_PRECISION):
@@ -115,7 +115,7 @@ class Spectrum:
              product errs by less than sqrt(5) u, a sum by u, a root by u). Products and squares
              propagate the errors of their factors.
     Source:  [Hig02] chapter 24; [BPZ07] for complex products.
-    Checked: tests/loss/test_spectrum.py, against transforms in extended precision.
+    Checked: tests/loss/test_pld_spectrum.py, against transforms in extended precision.
     """
 
     size: int
@@ -186,7 +186,7 @@ def delta_above(parts: Parts, epsilon: Fraction) -> Fraction:
     Why:     each pair is dominated by its lattice, and domination survives adaptive composition.
              `_Tail` bounds the distribution of the sum from above.
     Source:  [ZDW22] for composition, [KJH20] for the transform.
-    Checked: tests/loss/test_batch.py, tests/oracle/test_loss_oracle.py.
+    Checked: tests/loss/test_pld.py, tests/oracle/test_loss_oracle.py.
     """
     start, total = float_below(epsilon), _mu_squared(parts)
     if total is None:
@@ -203,7 +203,7 @@ def epsilon_above(parts: Parts, delta: Fraction) -> Bound:
     Claim:   the uses together are (epsilon, delta)-DP.
     Why:     the bound of `delta_above` was checked to be at most delta at the returned epsilon.
     Source:  [ZDW22], [KJH20].
-    Checked: tests/loss/test_batch.py, tests/oracle/test_loss_oracle.py.
+    Checked: tests/loss/test_pld.py, tests/oracle/test_loss_oracle.py.
     """
     log_delta = math.log(delta.numerator) - math.log(delta.denominator)
     small = delta / (1 << 20)
@@ -312,7 +312,7 @@ class _Tail:
              is this probability plus that of infinite losses. ``mass`` includes the error of the
              transform; ``slack`` bounds the relative errors of all exponentials and sums.
     Source:  [KJH20]; docs/decisions/0003-batch-composition.md.
-    Checked: tests/loss/test_batch.py.
+    Checked: tests/loss/test_pld.py.
     """
 
     value: Floats

@@ -41,7 +41,7 @@ def pure_transfer(epsilon: float, rows: int, p: float) -> float:
              (Jensen). So E[r^q]^(1/q) <= exp(q a). Take q = sqrt(L / a).
     Source:  docs/proofs/holdout.md; [DFHPRR15a] has 3 sqrt(p) for epsilon^2 <= L / (2 rows),
              where our bound is sqrt(p).
-    Checked: tests/holdout/test_transfer.py.
+    Checked: tests/loss/test_transfer.py.
 
     >>> round(math.log(pure_transfer(0.01, 10_000, 1e-10)) / math.log(1e-10), 2)
     0.85
@@ -61,7 +61,7 @@ def pure_transfer_published(tau: float, rows: int) -> float:
     Claim:   6 exp(-tau^2 rows) when epsilon <= tau.
     Why:     the published theorem with probability exp(-2 tau^2 rows) for each of the two sides.
     Source:  [DFHPRR15a]; `pure_transfer` implies it.
-    Checked: tests/holdout/test_transfer.py.
+    Checked: tests/loss/test_transfer.py.
     """
     return min(1.0, 6 * math.exp(-(tau**2) * rows))
 
@@ -74,7 +74,7 @@ def approximate_transfer(tau: float, beta: float) -> tuple[float, float, float]:
     Why:     the published theorem, with the same symbols. The result contains ln delta, because
              delta underflows a float.
     Source:  [DFHPRR15a].
-    Checked: tests/holdout/test_transfer.py.
+    Checked: tests/loss/test_transfer.py.
     """
     log_delta = 4 / tau * math.log(beta / 8)
     return tau / 4, log_delta, 48 * math.log(8 / beta) / tau**2
@@ -90,7 +90,7 @@ def max_information(epsilon: float, rows: int, failure: float = 0.0) -> float:
              has P(y | S') <= P(y). The second bound is from the source. Both are *upper* bounds
              on the dependence, never lower ones.
     Source:  [DFHPRR15b].
-    Checked: tests/holdout/test_transfer.py.
+    Checked: tests/loss/test_transfer.py.
     """
     most = epsilon * rows
     if failure <= 0:
@@ -107,7 +107,7 @@ def max_information_transfer(tau: float, rows: int) -> float:
              a chosen one; for both sides, twice that.
     Why:     e^(tau^2 rows) exp(-2 tau^2 rows).
     Source:  [DFHPRR15a], [DFHPRR15b].
-    Checked: tests/holdout/test_transfer.py.
+    Checked: tests/loss/test_transfer.py.
     """
     return min(1.0, 2 * math.exp(-(tau**2) * rows))
 
@@ -124,7 +124,7 @@ def monitor_transfer(epsilon: float, delta: float, alpha: float, miss: float, be
              the chosen query, a private choice among T samples, has a sample mean within
              e^epsilon - 1 + T delta of the truth.
     Source:  [BNSSSU16] (monitor; their constants follow with T = 1 / beta), docs/proofs/holdout.md.
-    Checked: tests/holdout/test_transfer.py.
+    Checked: tests/loss/test_transfer.py.
     """
     gain = alpha + math.expm1(epsilon)
     return min(
@@ -149,7 +149,7 @@ def posterior_transfer(
              except with probability miss / c (Markov). Privacy keeps that mean within
              e^epsilon - 1 + 2 d of the truth, except with probability delta / d.
     Source:  [JLNRSS20].
-    Checked: tests/holdout/test_transfer.py.
+    Checked: tests/loss/test_transfer.py.
     """
     return alpha + math.expm1(epsilon) + c + 2 * d, miss / c + delta / d
 
@@ -164,7 +164,7 @@ def gaussian_information(queries: int, rows: int, sigma: float) -> float:
              most 1 / rows, hence with variance at most 1 / (4 rows^2). This yields
              1 / (8 rows^2 sigma^2) for each answer and row, given any earlier answers.
     Source:  [RRSSTW20], docs/proofs/holdout.md.
-    Checked: tests/holdout/test_transfer.py.
+    Checked: tests/loss/test_transfer.py.
     """
     return queries / (8 * rows * sigma**2)
 
@@ -177,7 +177,7 @@ def information_transfer(information: float, rows: int, beta: float) -> float:
              E exp(2 rows s e^2) <= (1 - s)^(-1/2) for its error e on a fixed query. By Donsker and
              Varadhan, E e^2 <= (I - ln(1 - s) / 2) / (2 rows s) on a chosen one. Apply Markov.
     Source:  [RRSSTW20], [RZ16], docs/proofs/holdout.md.
-    Checked: tests/holdout/test_transfer.py.
+    Checked: tests/loss/test_transfer.py.
     """
     # The best s has u - 1 - ln u = 2 I with u = 1 / (1 - s); any u > 1 is valid.
     u = 1 + max(2 * information + 2 * math.sqrt(information), 1e-9)
@@ -197,7 +197,7 @@ def gaussian_transfer(
     Why:     the answers alone determine which answer is farthest from the truth (the truth is
              fixed). So its query is chosen with no more information than they carry.
     Source:  [RRSSTW20] with split = 1/2.
-    Checked: tests/holdout/test_transfer.py, tests/holdout/test_analysts.py.
+    Checked: tests/loss/test_transfer.py, tests/holdout/test_analysts.py.
     """
     spread = information_transfer(gaussian_information(queries, rows, sigma), rows, split * beta)
     return spread + sigma * -STANDARD_NORMAL.inv_cdf((1 - split) * beta / (2 * queries))

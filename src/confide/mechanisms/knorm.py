@@ -41,7 +41,7 @@ def triangulate(corners: Sequence[Point]) -> Surface:
              joining its first corner to the simplices of those of its own facets that do not
              contain it (the pulling triangulation), which tiles any polytope.
     Source:  [GO04] for the pulling triangulation.
-    Checked: tests/mechanisms/test_polytope.py (volumes, every direction in one cone).
+    Checked: tests/mechanisms/test_knorm_polytope.py (volumes, every direction in one cone).
     """
     size = len(corners[0])
     points = list(dict.fromkeys([*corners, *(tuple(-x for x in corner) for corner in corners)]))

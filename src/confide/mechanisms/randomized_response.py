@@ -26,7 +26,7 @@ class RandomisedResponse:
     Why:     the probabilities of a report under two true categories are equal or differ by
              exactly the factor e^epsilon.
     Source:  [War65], [KLNRS11].
-    Checked: tests/mechanisms/test_randomised_response.py (law, estimate),
+    Checked: tests/mechanisms/test_randomized_response.py (law, estimate),
              tests/audit/test_claims.py (claim).
 
     >>> RandomisedResponse(epsilon=50, categories=3).release(2)

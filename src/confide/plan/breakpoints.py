@@ -45,7 +45,7 @@ class Breakpoints:
              values at two points is therefore constant between them, so `_find_breaks` finds every
              double (or integer) at which one changes. From one change to the next, all expressions
              are constant and equal their values at the first of these, which is a point.
-    Checked: tests/plan/test_values.py.
+    Checked: tests/plan/test_key_values.py.
     """
 
     column: Column

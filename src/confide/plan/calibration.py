@@ -218,7 +218,7 @@ def split_loss(
              epsilon, and to the square root of a fraction of mu^2 or of a divergence. The limit
              leaves enough for the other columns: with it, a 90% quantile and a standard deviation
              in the same query have errors of about the same size.
-    Checked: tests/plan/test_allocation.py, bench/groups.py.
+    Checked: tests/plan/test_cost_split.py, bench/groups.py.
 
     >>> [str(part) for part in split_loss(4, [Fraction(9, 10)], PureLoss(1))[1]]
     ['3/7']

@@ -53,7 +53,7 @@ def key_values(key: Expression, ranges: Ranges) -> tuple[float, ...] | None:
              represent them (`Breakpoints`). The operations have the same results for doubles on
              every engine. A condition that cannot be evaluated may be true or false, and a part
              that cannot be evaluated may be any integer in its range.
-    Checked: tests/plan/test_values.py, tests/contracts/test_readings.py.
+    Checked: tests/plan/test_key_values.py, tests/contracts/test_readings.py.
     """
     columns = dict.fromkeys(part for part in walk(key) if isinstance(part, Column))
     return _compute_all(key, tuple((one, ranges[one.table, one.name]) for one in columns))

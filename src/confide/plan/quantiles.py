@@ -133,8 +133,8 @@ class Quantile:
              a group leaves n unchanged. It changes ranks by at most 2b, and all flat gaps of an end
              in the same direction. If the new row is in another group, both groups change.
     Source:  [MT07], [DDR20] for the bounded range; [Smi11] for quantiles; docs/proofs/quantiles.md.
-    Checked: tests/plan/test_quantiles.py and tests/release/test_averages.py (log-ratios on random
-             neighboring databases).
+    Checked: tests/plan/test_quantiles.py and tests/release/test_rank_averages.py (log-ratios on
+             random neighboring databases).
     """
 
     histogram: int

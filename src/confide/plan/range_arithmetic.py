@@ -132,7 +132,7 @@ def narrow(ranges: Ranges, where: Expression | None) -> Ranges:
     Why:     every part of a true AND is true, and a comparison with NULL never is. Parts that
              cannot be interpreted are ignored, which only widens ranges. A range that would become
              empty stays unchanged.
-    Checked: tests/plan/test_conditions.py.
+    Checked: tests/plan/test_keys.py.
     """
     found = dict(ranges)
     for part in _parts(where):

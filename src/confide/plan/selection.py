@@ -254,7 +254,7 @@ def sum_noise(widths: Sequence[int], neighbours: Neighbours, granted: Loss) -> T
              replacing a unit may change two blocks. These are the sensitivities of one row and of
              two.
     Source:  [NRS07]; docs/proofs/statistics.md.
-    Checked: tests/statistics/test_aggregate.py.
+    Checked: tests/statistics/test_sample_and_aggregate.py.
     """
     moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     reaches = [TotalSensitivity(max(1, width), moved, moved**2) for width in widths]
@@ -269,7 +269,7 @@ def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Expone
              [L, L + m]. Changing one block's result changes L or L + m by at most 1, up or down;
              replacing a unit may change two results.
     Source:  [MT07], [Smi11].
-    Checked: tests/statistics/test_aggregate.py.
+    Checked: tests/statistics/test_sample_and_aggregate.py.
     """
     moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     return Exponential(moved, max_epsilon(fraction_of(granted, part), BoundedRangeLoss))

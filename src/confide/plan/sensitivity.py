@@ -37,8 +37,8 @@ class TotalSensitivity:
              what r rows remove or add lies between r low and r high, with 0 in between: a change is
              at most r (high - low).
     Source:  docs/mechanisms.md (the table for both neighboring relations, with one row per unit).
-    Checked: tests/plan/test_noise.py (all small units), tests/plan/test_sensitivity.py (random
-             neighboring databases).
+    Checked: tests/plan/test_total_sensitivity.py (all small units), tests/plan/test_sensitivity.py
+             (random neighboring databases).
     """
 
     side: int

@@ -48,7 +48,7 @@ def combine(parts: Sequence[tuple[Plan, NoisyMeasurement]]) -> CombinedMeasureme
     Why:     the answers have independent noise around the same total, and the weights depend only
              on the declaration and the shares. Computing from released values is post-processing.
     Source:  [DR14] Proposition 2.1 for post-processing.
-    Checked: tests/ledger/test_combination.py.
+    Checked: tests/curator/test_combined_answers.py.
     """
     plans = [plan for plan, _ in parts]
     if not parts or any(plan.quantiles or not plan.totals for plan in plans):

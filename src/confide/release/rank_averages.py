@@ -77,7 +77,7 @@ def average_rows(groups: Sequence[Pair], cells: Cells, quantile: Quantile) -> Av
              of w_t exp(-rate b |s - t|). That is exp(-decay |s|) times a constant for integer s,
              and in between smaller by at most a factor of cosh(rate b / 2).
     Source:  docs/proofs/quantiles.md, which also covers rounding errors of doubles.
-    Checked: tests/release/test_averages.py.
+    Checked: tests/release/test_rank_averages.py.
     """
     level, bottom = quantile.level, quantile.level.denominator
     total = int(cells.start(np.array([cells.count]))[0])

@@ -34,7 +34,7 @@ def shrink_counts(noisy: Floats, noise: TotalNoise, place: int) -> Floats:
              counts. That distribution is estimated from all groups together, so its error
              decreases with their number.
     Source:  [Rob56] for empirical Bayes, [DR14] Proposition 2.1 for post-processing.
-    Checked: tests/release/test_likely.py.
+    Checked: tests/release/test_shrinkage.py.
     """
     scale = noise.law.scale(place)  # in rows: a noise step of a count is one row
     means: Floats = np.maximum(noisy, 0.0)

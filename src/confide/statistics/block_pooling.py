@@ -70,7 +70,7 @@ class Pooling:
              that the estimator returns share each fraction. ``part`` depends only on the loss and
              the number of blocks.
     Source:  [DR14]; docs/proofs/statistics.md.
-    Checked: tests/statistics/test_pooling.py.
+    Checked: tests/statistics/test_block_pooling.py.
     """
 
     bounds: Bounds
@@ -94,7 +94,7 @@ class Pooling:
                  candidates, of which there are at most 1 + exp(r k / 4 - 2). So a window may be too
                  wide, and then so is the interval, but it does not lie outside the results.
         Source:  [MT07]; docs/proofs/statistics.md.
-        Checked: tests/statistics/test_pooling.py.
+        Checked: tests/statistics/test_block_pooling.py.
         """
         tried = (replace(self, part=part) for part in QUARTILE_FRACTIONS[self.method])
         return next((one for one in tried if one.strength >= MIN_STRENGTH), self)

@@ -167,7 +167,7 @@ def charge_and_release(
     Why:     the plans made by ``prepare`` split the granted loss. Epsilon, mu^2, and the divergence
              of one order are each additive, even if readings are chosen adaptively.
     Source:  [DR14]; docs/proofs/statistics.md.
-    Checked: tests/statistics/test_reading.py.
+    Checked: tests/statistics/test_charges.py.
     """
     payable = StatisticPayable(terms, prepare, release, readings)
     priced, noisy, settlement = context.executor.execute(payable, context.price, context.options)

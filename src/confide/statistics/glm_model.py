@@ -265,7 +265,7 @@ class NormalSurrogate:
                  application gives their derivatives. L is normal, so expectations over it are
                  weighted sums at 15 points.
         Source:  [Ste81]; [Bri83] uses it for regressions.
-        Checked: tests/statistics/test_standin.py.
+        Checked: tests/statistics/test_normal_surrogate.py.
         """
         slopes = coefficients @ self.covariance
         spread = np.sqrt(np.maximum((slopes * coefficients).sum(axis=-1), 0.0))

@@ -102,7 +102,7 @@ class Comparison:
              that both together reach the observed difference. The variance of a proportion depends
              on the proportion: the null hypothesis uses the pooled one, the interval each group's.
     Source:  [FWS20]; docs/proofs/statistics.md.
-    Checked: tests/statistics/test_hypotheses.py.
+    Checked: tests/statistics/test_hypothesis_tests.py.
     """
 
     title: str
@@ -183,7 +183,7 @@ class Independence:
     Why:     the statistic is compared with its values on resampled tables with the observed margins
              and fresh noise, so the noise increases both equally.
     Source:  [GLRV16]; docs/proofs/statistics.md.
-    Checked: tests/statistics/test_hypotheses.py.
+    Checked: tests/statistics/test_hypothesis_tests.py.
     """
 
     title: str

@@ -266,8 +266,8 @@ def release_blocks(context: EstimateContext, sampling: Sampling, *, corrected: b
              sqrt(k / n) of results on k blocks. It is small compared with 1 / sqrt(n) when epsilon
              sqrt(k) is large. A bias of (k / n)^2 is small while k is below n^(3/4).
     Source:  [NRS07], [Smi08], [Smi11]; docs/proofs/statistics.md.
-    Checked: tests/statistics/test_aggregate.py, tests/statistics/test_pooling.py (intervals),
-             bench/estimates.py.
+    Checked: tests/statistics/test_sample_and_aggregate.py, tests/statistics/test_block_pooling.py
+             (intervals), bench/estimates.py.
     """
     function = correct_bias(sampling.estimator) if corrected else sampling.estimator
     release = BlockRelease(context, sampling, function)

@@ -82,7 +82,7 @@ def mark_rows(
              square of 31 bits is less than 2^62; y is less than 2^15 + 2^14 - 1 = 48 * 2^10 - 1,
              and w is less than 2^31.
     Source:  [Knu98], section 6.4, for hashing by multiplication; docs/decisions has the reasons.
-    Checked: tests/engines/test_marks.py (law, fairness, equality with another engine).
+    Checked: tests/engines/test_row_hash.py (law, fairness, equality with another engine).
     """
     numbered = number_rows(rows, hashed, kinds, salt, small)
     mark = sql.Add(this=_height() * number(2**BITS), expression=column(NUMBER))

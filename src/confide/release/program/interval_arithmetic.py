@@ -159,7 +159,8 @@ def map_ends(
              skip NULL: no argument that may be NULL holds the others back. CASE and COALESCE are
              one of their values, and every one that may be it is counted; a condition as a number
              is 0 or 1.
-    Checked: tests/release/test_ends.py, tests/release/test_coverage.py (how often they hold).
+    Checked: tests/release/test_interval_arithmetic.py, tests/release/test_coverage.py (how often
+             they hold).
     """
     with np.errstate(all="ignore"):
         found = _map(expression, columns, count, ends)

@@ -111,7 +111,7 @@ class Intervals:
                  The ends of quantiles were chosen for 95 %, and there are no others; with few rows
                  these hold more often. A released value that no possible totals lead to says
                  nothing, so its interval has no ends.
-        Checked: tests/release/test_arithmetic.py.
+        Checked: tests/release/test_program_intervals.py.
         """
         ends = self._together(expression)
         low, high = self._map(expression, ends)

@@ -54,7 +54,7 @@ def simulate(
              the interval has the outer ends of the quantiles and of these mirrored at f(y). A
              clipped statistic may be at the end of its range in all draws, which then do not show
              how far the true one is; only an f that no noise changes needs no draws.
-    Checked: tests/release/test_arithmetic.py (how often they hold).
+    Checked: tests/release/test_program_intervals.py (how often they hold).
     """
     ends = np.full((2, len(totals)), np.nan)
     for place, row in enumerate(totals):
