@@ -65,3 +65,13 @@ def test_programs_and_pages_import_what_packages_offer() -> None:
     }
 
     assert set(INSIDE) == found
+
+
+def test_a_curator_is_imported_without_what_it_may_never_need() -> None:
+    """Importing `Curator` loads no package that only ledgers, statistics, or servers need."""
+    program = "import sys, confide; confide.Curator; print(*sys.modules)"
+    loaded = {name.partition(".")[0] for name in run_python("-c", program).split()}
+    late = {"sqlalchemy", "alembic", "scipy", "psycopg", "pyspark", "pydantic", "fastapi", "mcp"}
+
+    assert "duckdb" in loaded
+    assert set() == loaded & {*late, "httpx2", "pandas", "polars", "pyarrow", "rich", "typer"}

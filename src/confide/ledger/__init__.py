@@ -3,7 +3,6 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from confide.ledger.anchors import Anchor, Mark
 from confide.ledger.memory import MemoryLedger
 from confide.ledger.protocol import (
     Allowance,
@@ -26,6 +25,7 @@ from confide.ledger.protocol import (
 from confide.ledger.verify import Recount, recount
 
 if TYPE_CHECKING:
+    from confide.ledger.anchors import Anchor, Mark
     from confide.ledger.opening import accept_lost_anchor, check_ledger, open_ledger
     from confide.ledger.sql import SqlLedger
 
@@ -58,6 +58,8 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "Anchor": "confide.ledger.anchors",
+    "Mark": "confide.ledger.anchors",
     "SqlLedger": "confide.ledger.sql",
     "accept_lost_anchor": "confide.ledger.opening",
     "check_ledger": "confide.ledger.opening",
