@@ -69,7 +69,7 @@ Written by `make generate` from `confide.statistics.registry`. Change a spec the
 from collections.abc import Sequence
 from typing import Unpack
 
-from confide.client.estimates import RemoteEstimate, RemoteEstimateMethods, write_numbers
+from confide.client.estimates import RemoteEstimate, RemoteEstimateMethods, encode_numbers
 from confide.client.http import EstimateArgs
 from confide.declare.budget import show_keywords
 from confide.exact import Number
@@ -203,7 +203,7 @@ def write_type(kind: Any) -> str:
 def written(field: ArgumentField) -> str:
     """Return the source of the value sent for an argument."""
     is_numeric = any(map(holds_numbers, field.argument.kinds))
-    return f"write_numbers({field.name})" if is_numeric else field.name
+    return f"encode_numbers({field.name})" if is_numeric else field.name
 
 
 def holds_numbers(kind: JsonKind) -> bool:

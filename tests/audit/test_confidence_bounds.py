@@ -7,8 +7,8 @@ import pytest
 from scipy import special
 
 from confide.audit.evidence import (
-    _enclose_tail,
     _sum_tail,
+    _tail_above,
     approximate_bounds,
     lower_bound,
     upper_bound,
@@ -46,7 +46,7 @@ def test_bounds_are_those_of_clopper_and_pearson(trials: int, hits: int) -> None
 @pytest.mark.parametrize(("hits", "chance"), [(1, 1e-9), (17, 0.001), (2_000, 0.45), (4_096, 0.99)])
 def test_both_ways_to_add_up_a_tail_agree(hits: int, chance: float) -> None:
     """The sum of terms is at least the enclosed tail, and exceeds it by at most a millionth."""
-    enclosed, added = _enclose_tail(chance, hits, 4_096), _sum_tail(chance, hits, 4_096)
+    enclosed, added = _tail_above(chance, hits, 4_096), _sum_tail(chance, hits, 4_096)
 
     assert enclosed <= added <= enclosed * (1 + 1e-6)
 

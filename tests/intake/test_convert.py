@@ -48,11 +48,11 @@ def test_a_german_file_is_read_correctly(tmp_path: Path, encoding: str, newline:
     [
         (CellFormat.INT, ["12", "-3"], 12),
         (CellFormat.FLOAT, ["1.5", "2"], 1.5),
-        (CellFormat.COMMA, ["1,5", "1.234.567,25"], 1.5),
+        (CellFormat.DECIMAL_COMMA, ["1,5", "1.234.567,25"], 1.5),
         (CellFormat.GROUPED, ["1.234", "950"], "1.234"),
         (CellFormat.BOOL, ["Yes", "n"], True),
         (CellFormat.DATE, ["2024-12-31 10:15", "2024-01-01"], dt.date(2024, 12, 31)),
-        (CellFormat.DOTTED, ["31.12.2024"], dt.date(2024, 12, 31)),
+        (CellFormat.DOTTED_DATE, ["31.12.2024"], dt.date(2024, 12, 31)),
         (CellFormat.DAY_FIRST, ["31/12/2024", "1/2/2024"], dt.date(2024, 12, 31)),
         (CellFormat.MONTH_FIRST, ["12/31/2024", "1/2/2024"], dt.date(2024, 12, 31)),
         (CellFormat.EITHER, ["1/2/2024", "12/12/2024"], "1/2/2024"),
@@ -93,7 +93,7 @@ def test_strings_for_an_empty_cell_are_missing(tmp_path: Path) -> None:
     assert [
         CellFormat.INT,
         CellFormat.FLOAT,
-        CellFormat.COMMA,
+        CellFormat.DECIMAL_COMMA,
         CellFormat.DATE,
         CellFormat.BOOL,
         CellFormat.TEXT,

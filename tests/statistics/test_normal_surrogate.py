@@ -36,7 +36,7 @@ def integrate(surrogate: NormalSurrogate) -> tuple[Floats, Floats]:
 
 def test_sums_are_those_of_normal_columns(surrogate: NormalSurrogate) -> None:
     """Sums and curvature equal the integral over all columns, to one part in a million."""
-    sums, curved = surrogate.add_up(COEFFICIENTS)
+    sums, curved = surrogate.expected_sums(COEFFICIENTS)
     expected_sums, expected_curved = integrate(surrogate)
 
     np.testing.assert_allclose(expected_sums, sums, rtol=1e-6)
@@ -46,7 +46,7 @@ def test_sums_are_those_of_normal_columns(surrogate: NormalSurrogate) -> None:
 def test_coefficients_are_found_again(surrogate: NormalSurrogate) -> None:
     """Solving for the sums of known coefficients recovers them, also in batches."""
     many = np.stack([COEFFICIENTS, np.zeros(3), 2.0 * COEFFICIENTS])
-    found = surrogate.solve(surrogate.add_up(many)[0], np.zeros_like(many))
+    found = surrogate.solve(surrogate.expected_sums(many)[0], np.zeros_like(many))
 
     np.testing.assert_allclose(many, found, atol=1e-8)
 

@@ -272,7 +272,7 @@ def test_a_new_spec_changes_the_generated_files() -> None:
     )
     assert "estimate_share(context, test_registry.ShareArguments(" in method
     assert "between: Sequence[Number], **want: Unpack[EstimateArgs]) -> RemoteEstimate:" in remote
-    assert '"between": write_numbers(between)}' in remote
+    assert '"between": encode_numbers(between)}' in remote
     assert '"""Return the share of rows whose value lies between two numbers."""' in remote
     assert "| `share_between` | `column`, `between` | the share of rows" in write_table([SHARE])
 

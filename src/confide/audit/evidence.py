@@ -1,4 +1,4 @@
-"""Audit cases, and tests of a claim by samples from two neighboring datasets.
+"""Audit cases, and tests of a claim based on output samples from two neighboring datasets.
 
 One half of the samples selects a single event, and the other half measures it. So the search for an
 event cannot bias its measurement.
@@ -66,8 +66,8 @@ def lower_bound(hits: int, trials: int, level: float) -> float:
     Claim:   for every true probability, the bound exceeds it with probability at most ``level``.
     Why:     at the returned p, ``hits`` or more successes have probability at most ``level``. That
              probability increases with p. So p exceeds the true probability only if the number of
-             successes lies in an upper tail whose total probability is at most ``level``. A ball
-             encloses the tail probability, and p is accepted only if the whole ball is at most
+             successes lies in an upper tail whose total probability is at most ``level``. The
+             tail probability is rounded up, and p is accepted only if the result is at most
              ``level``.
     Source:  [CP34].
     Checked: tests/audit/test_confidence_bounds.py (exact false-alarm rates, known closed forms).
@@ -115,21 +115,23 @@ def _gap(log_odds: float, hits: int, trials: int, level: float) -> float:
     The tail is the event of ``hits`` or more successes. The result is at most 0 only if the tail's
     probability is provably at most ``level``.
     """
-    upper_tail = _sum_tail if trials <= MAX_SUM_TERMS else _enclose_tail
+    upper_tail = _sum_tail if trials <= MAX_SUM_TERMS else _tail_above
     tail = upper_tail(_expit(log_odds), hits, trials)
     if tail <= level:
         return min(0.0, NORMAL.inv_cdf(max(tail, MIN_TAIL)) - NORMAL.inv_cdf(level))
     return max(MIN_TAIL, NORMAL.inv_cdf(min(tail, MAX_TAIL)) - NORMAL.inv_cdf(level))
 
 
-def _enclose_tail(p: float, hits: int, trials: int) -> float:
+def _tail_above(p: float, hits: int, trials: int) -> float:
     """Return the probability of ``hits`` or more successes, rounded up."""
     with ctx.workprec(PRECISION_BITS):
         return float_above(arb(p).beta_lower(hits, trials - hits + 1, regularized=True))
 
 
 def _sum_tail(p: float, hits: int, trials: int) -> float:
-    """Return the same probability as a sum of at most 4,096 terms, rounded up generously.
+    """Return the probability of ``hits`` or more successes, rounded up generously.
+
+    It is computed as a sum of at most 4,096 terms.
 
     Why: the logarithm of a factorial is a sum of at most 4,096 rounded numbers and never exceeds
          2^15, so its error is below 4,096 * 2^-38 = 2^-26. A term contains three of them, and two
@@ -185,10 +187,10 @@ FIRST_SAMPLE_SIZE: Final = 2**9
 MAX_TRIES: Final = 14
 MIN_OUTPUTS: Final = 16
 PSEUDOCOUNT: Final = 3
-"""Added to counts before events are ranked, so that rare outcomes do not rank first by luck."""
+"""Added to counts before bins are ranked, so that rare bins do not rank first by luck."""
 
 Draw = Callable[[int], tuple[Outputs, Outputs]]
-"""A function that returns this number of outputs from each side."""
+"""A function that takes a number and returns that many outputs from each side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +198,8 @@ class Evidence:
     """The evidence from one event, measured on samples that did not select it.
 
     ``found`` is the smallest value of the claim's parameter that the counts allow, or 0 if they
-    allow every value. ``hits`` and ``misses`` are the counts of the event among ``trials`` outputs
-    of each side, with ``hits`` from the side on which the event is more likely.
+    allow every value. ``hits`` is how often the event occurred among ``trials`` outputs of the side
+    on which it is more likely, and ``misses`` is the same for the other side.
     """
 
     claim: Claim
@@ -217,7 +219,8 @@ class Evidence:
 class _Event:
     """A set of bins of a projection; if ``is_forward``, it is more likely on the left side.
 
-    ``bound`` is the approximate value that the event disproves.
+    ``bound`` is the approximate smallest value of the claim's parameter that is consistent with the
+    event.
     """
 
     projection: Projection
@@ -284,7 +287,8 @@ def _best_event(
 ) -> tuple[NDArray[np.int64], float]:
     """Return the best event among prefixes of three orders of the bins, and its bound.
 
-    The orders are by decreasing ratio of the counts, ascending, and descending.
+    The bins are ordered by decreasing ratio of the counts, by ascending index, and by descending
+    index.
     """
     by_ratio = np.argsort(-(likely + PSEUDOCOUNT) / (unlikely + PSEUDOCOUNT), kind="stable")
     ascending = np.arange(len(likely))
@@ -313,12 +317,14 @@ def _best_prefix(
 def convict(
     draw: Draw, claim: Claim, *, false_alarms: float = 1 - CONFIDENCE, tries: int = MAX_TRIES
 ) -> int | None:
-    """Return the number of samples per side that disproves the claim, doubling it until one does.
+    """Draw twice as many samples each time until the claim is disproved.
 
-    None means that even the largest number, 2**(8 + tries), did not disprove it.
+    Return the number of samples per side that disproved it. None means that even the largest
+    number, 2**(8 + tries), did not.
 
     Claim:   a true claim is convicted with probability at most ``false_alarms`` over all tries.
-    Why:     each try uses fresh samples and an equal part of the false alarms.
+    Why:     each try uses fresh samples and an equal share of the allowed false-alarm
+             probability.
     """
     for attempt in range(tries):
         size = FIRST_SAMPLE_SIZE << attempt

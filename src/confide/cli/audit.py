@@ -45,7 +45,7 @@ def run_audit(console: Console, config: Path, page: Path, *, is_quick: bool) -> 
 
 
 def show_report(console: Console, report: Report) -> None:
-    """Print for each subject the neighboring datasets that came closest to disproving it."""
+    """Print, for each subject, the neighboring datasets with the strongest evidence against it."""
     table = make_table("on trial, and what its neighbours differ in", title="Audit", is_light=True)
     table.caption = str(report)
     table.add_column("claimed", max_width=len("delta 0.0138"))

@@ -18,10 +18,10 @@ from confide.exact import Number, fraction, probability
 from confide.release import Cost
 from confide.release.display import ESTIMATE_ADVICE, import_frames
 
-__all__ = ["RemoteEstimate", "RemoteEstimateMethods", "write_numbers"]
+__all__ = ["RemoteEstimate", "RemoteEstimateMethods", "encode_numbers"]
 
 INFINITE_VALUES: Final = {"standard_errors": math.inf, "lows": -math.inf, "highs": math.inf}
-"""The infinity that each null stands for, because JSON has none."""
+"""The infinity that null stands for in each field, because JSON has no infinities."""
 
 OPTION_NAMES: Final = ("epsilon", "share", "confidence", "fresh", "key")
 
@@ -31,7 +31,8 @@ class RemoteEstimate:
     """Numbers with standard errors and intervals that cover sampling error and noise.
 
     ``value``, ``standard_error`` and each end of ``interval`` have the same form: one number, a
-    list, or a dictionary by name. A density has ``edges``; a hypothesis test has a ``p_value``.
+    list, or a dictionary keyed by name. A density has ``edges``; a hypothesis test has a
+    ``p_value``.
     """
 
     statistic: str
@@ -63,7 +64,10 @@ class RemoteEstimate:
             _form=body["form"],
             _numbers={
                 "values": body["values"],
-                **{name: _restore(body[name], far) for name, far in INFINITE_VALUES.items()},
+                **{
+                    name: _restore(body[name], infinity)
+                    for name, infinity in INFINITE_VALUES.items()
+                },
             },
             _fetch=fetch,
         )
@@ -82,7 +86,8 @@ class RemoteEstimate:
     def interval(self, confidence: Number = 0.95) -> Any:
         """Return a confidence interval (low, high) for each population value.
 
-        A confidence level other than the requested one is fetched from the server, for free.
+        If the level differs from that of the original request, the interval is fetched from the
+        server at no cost.
         """
         level = float(probability("confidence", confidence, zero=False))
         if level != self.confidence:
@@ -120,17 +125,17 @@ class RemoteEstimate:
 
 
 class RemoteEstimateMethods(ABC):
-    """The base class of a connection's statistics: any statistic by its name."""
+    """The base class of connections; it requests any statistic by name."""
 
     @abstractmethod
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the server's response to a request."""
 
     def estimate(self, statistic: str, table: str, **given: Any) -> RemoteEstimate:
-        """Return an estimate of any of the server's statistics, by its name.
+        """Return an estimate of a statistic that the server offers, given the statistic's name.
 
-        ``given`` holds its arguments by name, ``epsilon=`` or ``share=``, and optionally
-        ``confidence=``, ``fresh=``, and ``key=``.
+        ``given`` holds the statistic's keyword arguments, either ``epsilon=`` or ``share=``, and
+        optionally ``confidence=``, ``fresh=``, and ``key=``.
         """
         want = {name: given.pop(name) for name in OPTION_NAMES if name in given}
         return self._send_estimate(statistic, {"table": table, **given}, cast("EstimateArgs", want))
@@ -142,7 +147,7 @@ class RemoteEstimateMethods(ABC):
         prices = cast("dict[str, Any]", want)
         call = {"fresh": prices.pop("fresh", False), "key": prices.pop("key", None)}
         call["key"] = call["key"] or secrets.token_hex(16)
-        named = {name: _write_value(value) for name, value in arguments.items()}
+        named = {name: _encode_value(value) for name, value in arguments.items()}
         body = {"statistic": statistic, **named, **call, **encode_price(prices)}
 
         def fetch(level: float) -> RemoteEstimate:
@@ -152,28 +157,28 @@ class RemoteEstimateMethods(ABC):
         return RemoteEstimate.of(self.send("POST", "/v1/statistics", body), fetch)
 
 
-def _restore(numbers: list[float | None], far: float) -> list[float]:
-    return [far if number is None else number for number in numbers]
+def _restore(numbers: list[float | None], infinity: float) -> list[float]:
+    return [infinity if number is None else number for number in numbers]
 
 
-def write_numbers(given: object) -> Any:
+def encode_numbers(given: object) -> Any:
     """Return numbers, alone or in a list, as JSON numbers; keep anything else unchanged.
 
-    >>> write_numbers(["1/4", 1]), write_numbers("private")
+    >>> encode_numbers(["1/4", 1]), encode_numbers("private")
     ([0.25, 1.0], 'private')
     """
     if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
-        return [write_numbers(one) for one in given]
+        return [encode_numbers(one) for one in given]
     try:
         return float(fraction("number", given, "a number"))
     except BadDeclaration:
         return given
 
 
-def _write_value(given: object) -> Any:
+def _encode_value(given: object) -> Any:
     """Return an argument as a JSON value."""
     if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str):
-        return [_write_value(one) for one in given]
+        return [_encode_value(one) for one in given]
     if isinstance(given, np.integer):
         return int(given)
     return float(given) if isinstance(given, Fraction | Decimal | np.floating) else given

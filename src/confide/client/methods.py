@@ -6,7 +6,7 @@ Written by `make generate` from `confide.statistics.registry`. Change a spec the
 from collections.abc import Sequence
 from typing import Unpack
 
-from confide.client.estimates import RemoteEstimate, RemoteEstimateMethods, write_numbers
+from confide.client.estimates import RemoteEstimate, RemoteEstimateMethods, encode_numbers
 from confide.client.http import EstimateArgs
 from confide.declare.budget import show_keywords
 from confide.exact import Number
@@ -37,7 +37,7 @@ class RemoteStatistics(RemoteEstimateMethods):
         """
         return self._send_estimate(
             "density",
-            {"table": table, "column": column, "bins": bins, "within": write_numbers(within)},
+            {"table": table, "column": column, "bins": bins, "within": encode_numbers(within)},
             want,
         )
 
@@ -59,8 +59,8 @@ class RemoteStatistics(RemoteEstimateMethods):
             {
                 "table": table,
                 "column": column,
-                "levels": write_numbers(levels),
-                "within": write_numbers(within),
+                "levels": encode_numbers(levels),
+                "within": encode_numbers(within),
             },
             want,
         )
@@ -79,7 +79,7 @@ class RemoteStatistics(RemoteEstimateMethods):
         of the cost, which helps if the declared bounds are loose.
         """
         return self._send_estimate(
-            "mean", {"table": table, "column": column, "bounds": write_numbers(bounds)}, want
+            "mean", {"table": table, "column": column, "bounds": encode_numbers(bounds)}, want
         )
 
     def variance(
@@ -92,7 +92,7 @@ class RemoteStatistics(RemoteEstimateMethods):
     ) -> RemoteEstimate:
         """Return the variance of a column, with an interval; ``bounds`` as for `mean`."""
         return self._send_estimate(
-            "variance", {"table": table, "column": column, "bounds": write_numbers(bounds)}, want
+            "variance", {"table": table, "column": column, "bounds": encode_numbers(bounds)}, want
         )
 
     def covariance(
@@ -110,7 +110,7 @@ class RemoteStatistics(RemoteEstimateMethods):
         """
         return self._send_estimate(
             "covariance",
-            {"table": table, "columns": columns, "bounds": write_numbers(bounds)},
+            {"table": table, "columns": columns, "bounds": encode_numbers(bounds)},
             want,
         )
 
@@ -130,7 +130,7 @@ class RemoteStatistics(RemoteEstimateMethods):
         """
         return self._send_estimate(
             "exponential_family",
-            {"table": table, "column": column, "family": family, "within": write_numbers(within)},
+            {"table": table, "column": column, "family": family, "within": encode_numbers(within)},
             want,
         )
 
@@ -150,7 +150,7 @@ class RemoteStatistics(RemoteEstimateMethods):
         """
         return self._send_estimate(
             "fit",
-            {"table": table, "formula": formula, "family": family, "ridge": write_numbers(ridge)},
+            {"table": table, "formula": formula, "family": family, "ridge": encode_numbers(ridge)},
             want,
         )
 

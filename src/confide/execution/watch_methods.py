@@ -43,13 +43,14 @@ class WatchMethods:
     ) -> Watch:
         """Return a session that compares the values of queries with a threshold.
 
-        The session is charged now, with ``epsilon=`` or ``share=``, for ``above`` answers "above".
-        Any number of answers "below" is free. Each query is one COUNT or SUM that a unit can change
-        by at most ``sensitivity``. By default, that is the largest ``max_rows_per_unit`` of any
-        table. ``signed=True`` allows sums of negative values, with more noise.
+        Opening the session charges ``epsilon=`` or ``share=``, which pays for up to ``above``
+        answers of "above". Answers of "below" are free, however many there are. Each query must be
+        a single COUNT or SUM that a unit can change by at most ``sensitivity``. By default, that is
+        the largest ``max_rows_per_unit`` of any table. ``signed=True`` allows sums of negative
+        values, with more noise.
         """
-        line = self._threshold(threshold, above, sensitivity, signed=signed)
-        return open_watch(self._executor, line, Price.of(want), QueryOptions.of(key=key))
+        rule = self._threshold(threshold, above, sensitivity, signed=signed)
+        return open_watch(self._executor, rule, Price.of(want), QueryOptions.of(key=key))
 
     def keep_watch(
         self,
@@ -68,12 +69,12 @@ class WatchMethods:
         with `resume_watch`. Each answer is a record in the ledger. The session stores the
         ``label``.
         """
-        line = self._threshold(threshold, above, sensitivity, signed=signed)
+        rule = self._threshold(threshold, above, sensitivity, signed=signed)
         price, options = Price.of(want), QueryOptions.of(key=key)
-        return keep_watch(self._executor, line, price, options, label)
+        return keep_watch(self._executor, rule, price, options, label)
 
     def resume_watch(self, entry: int) -> DurableWatch:
-        """Return the session of `keep_watch` whose receipt has this entry, for free."""
+        """Return the session that `keep_watch` opened with this ledger entry; resuming is free."""
         found = resume_watch(self._executor, entry)
         if found is None:
             raise UnsupportedQuery(

@@ -19,9 +19,9 @@ import duckdb
 
 from confide.errors import BadDeclaration
 from confide.intake.csv_types import (
+    MAX_SAMPLE_ROWS,
     MISSING,
     READERS,
-    ROWS,
     CellFormat,
     check_titles,
     find_delimiter,
@@ -76,7 +76,7 @@ def convert_csv(path: Path, target: Path) -> Copy:
         titles = next(rows, [])
         check_titles(path.name, titles)
         fitter = _RowFitter(len(titles))
-        sample = list(fitter.fit(islice(rows, ROWS)))
+        sample = list(fitter.fit(islice(rows, MAX_SAMPLE_ROWS)))
         formats = [find_format([row[index] for row in sample]) for index in range(len(titles))]
         # Privacy: the rows are stored in the folder of the copy for a moment, readable only by its
         # writer. They are removed afterwards, and so are rows that DuckDB spills.

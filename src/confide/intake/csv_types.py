@@ -1,8 +1,8 @@
-"""Guesses the column types of CSV files, for a draft.
+"""Guesses of the column types of a CSV file, to draft a declaration.
 
-# Privacy: a guess is made from rows, so it is written to a comment that the owner confirms or
-# corrects. It is the type of nearly all of the first cells, which a single row can hardly change.
-# It reveals no bound and no value.
+# Privacy: a guess depends on private rows, so the draft contains it only as a comment, for the
+# owner to confirm or correct. It is the type of nearly all of the column's cells in the first rows,
+# so a single row can hardly change it. It reveals no bound and no value.
 """
 
 import csv
@@ -19,9 +19,9 @@ from confide.errors import BadDeclaration
 
 __all__ = [
     "KINDS",
+    "MAX_SAMPLE_ROWS",
     "MISSING",
     "READERS",
-    "ROWS",
     "CellFormat",
     "check_titles",
     "conversion_hint",
@@ -30,12 +30,15 @@ __all__ = [
     "guess_formats",
 ]
 
-ROWS: Final = 1_000
-"""The number of rows that are read, from the first on."""
+MAX_SAMPLE_ROWS: Final = 1_000
+"""The number of rows that are read from the start of the file."""
 DELIMITERS: Final = ",;\t|"
 NEARLY_ALL: Final = 0.95
 MAX_ODD_FLAGS: Final = 1
-"""The number of cells that may differ in a column of flags; two could be a third category."""
+"""The largest number of cells in a column of flags that may be something else.
+
+Two such cells could be a third category.
+"""
 
 
 class CellFormat(StrEnum):
@@ -44,9 +47,9 @@ class CellFormat(StrEnum):
     BOOL = "bool"
     INT = "int"
     FLOAT = "float"
-    COMMA = "float, with a decimal comma"
+    DECIMAL_COMMA = "float, with a decimal comma"
     DATE = "date"
-    DOTTED = "date, as in 31.12.2024"
+    DOTTED_DATE = "date, as in 31.12.2024"
     DAY_FIRST = "date, as in 31/12/2024"
     MONTH_FIRST = "date, as in 12/31/2024"
     EITHER = "text: dates with day or month first, which cannot be told"
@@ -60,9 +63,9 @@ PATTERNS: Final = (
     (CellFormat.INT, r"[-+]?(?:0|[1-9]\d{0,17})"),  # a zip code with a leading zero is text
     (CellFormat.GROUPED, r"[-+]?[1-9]\d{0,2}(?:\.\d{3})*"),
     (CellFormat.FLOAT, r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"),
-    (CellFormat.COMMA, r"[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|0|[1-9]\d*)(?:,\d+)?"),
+    (CellFormat.DECIMAL_COMMA, r"[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|0|[1-9]\d*)(?:,\d+)?"),
     (CellFormat.DATE, r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d.*)?"),
-    (CellFormat.DOTTED, r"\d{1,2}\.\d{1,2}\.\d{4}"),
+    (CellFormat.DOTTED_DATE, r"\d{1,2}\.\d{1,2}\.\d{4}"),
     (CellFormat.EITHER, r"(?:0?[1-9]|1[0-2])/(?:0?[1-9]|1[0-2])/\d{4}"),
     (CellFormat.DAY_FIRST, r"\d{1,2}/(?:0?[1-9]|1[0-2])/\d{4}"),
     (CellFormat.MONTH_FIRST, r"(?:0?[1-9]|1[0-2])/\d{1,2}/\d{4}"),
@@ -78,7 +81,7 @@ def find_format(cells: Sequence[str]) -> CellFormat:
     """Return the narrowest format that nearly all nonempty cells have.
 
     >>> find_format(["1,50", "2", ""]), find_format(["01067"])
-    (<CellFormat.COMMA: ...>, <CellFormat.TEXT: 'text'>)
+    (<CellFormat.DECIMAL_COMMA: ...>, <CellFormat.TEXT: 'text'>)
     >>> find_format(["13/1/2024", "2/2/2024"])
     <CellFormat.DAY_FIRST: 'date, as in 31/12/2024'>
     >>> find_format(["NA", "3", "N/A", "nan"]), find_format(["NA", "DE", "FR"])
@@ -126,7 +129,7 @@ def _is_row(titles: Sequence[str]) -> bool:
     (True, False, False)
     """
     formats = {find_format([title]) for title in titles} - {CellFormat.EMPTY}
-    names = {CellFormat.BOOL, CellFormat.TEXT}  # y and n are short names
+    names = {CellFormat.BOOL, CellFormat.TEXT}  # a column may be named y or n
     return bool(formats) and not formats & names
 
 
@@ -143,7 +146,7 @@ def _read_comma(name: str) -> str:
 
 
 def _number(text: str) -> str:
-    """Return a string as a number; NaN becomes NULL."""
+    """Return SQL that converts a string expression to a number; NaN becomes NULL."""
     return f"NULLIF(TRY_CAST({text} AS DOUBLE), CAST('NaN' AS DOUBLE))"
 
 
@@ -167,9 +170,9 @@ READERS: Final[dict[CellFormat, Callable[[str], str]]] = {
     CellFormat.BOOL: _read_flag,
     CellFormat.INT: _cast("BIGINT"),
     CellFormat.FLOAT: _read_float,
-    CellFormat.COMMA: _read_comma,
+    CellFormat.DECIMAL_COMMA: _read_comma,
     CellFormat.DATE: lambda name: f"CAST({_cast('TIMESTAMP')(name)} AS DATE)",
-    CellFormat.DOTTED: _read_date("%d.%m.%Y"),
+    CellFormat.DOTTED_DATE: _read_date("%d.%m.%Y"),
     CellFormat.DAY_FIRST: _read_date("%d/%m/%Y"),
     CellFormat.MONTH_FIRST: _read_date("%m/%d/%Y"),
     CellFormat.EITHER: _unchanged,
@@ -177,7 +180,10 @@ READERS: Final[dict[CellFormat, Callable[[str], str]]] = {
     CellFormat.TEXT: _unchanged,
     CellFormat.EMPTY: _unchanged,
 }
-"""The SQL that reads a cell of each format; other cells become NULL."""
+"""Functions that return the SQL to read a column of each format.
+
+Text is unchanged. In other columns, cells that do not have the format become NULL.
+"""
 
 
 KINDS: Final[dict[CellFormat, Kind | None]] = {
@@ -189,7 +195,10 @@ KINDS: Final[dict[CellFormat, Kind | None]] = {
     CellFormat.GROUPED: Kind.FLOAT,
     CellFormat.EMPTY: None,
 }
-"""The kinds of the formats that engines can read; files with other formats must be converted."""
+"""The kind of each format that engines can read directly, or None if it is unknown.
+
+A file with any other format must be converted.
+"""
 
 
 def guess_formats(path: Path) -> dict[str, CellFormat]:
@@ -200,7 +209,7 @@ def guess_formats(path: Path) -> dict[str, CellFormat]:
             file.seek(0)
             reader = csv.reader(file)
             names = next(reader, [])
-            rows = list(islice(reader, ROWS))
+            rows = list(islice(reader, MAX_SAMPLE_ROWS))
     except UnicodeDecodeError:
         raise BadDeclaration(
             f"{path.name!r} is not written in UTF-8, which confide reads; make a copy once, and "

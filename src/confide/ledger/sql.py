@@ -91,7 +91,7 @@ class SqlLedger:
     ) -> None:
         self._database, self._identity, self._limits = database, identity, limits or Limits()
         self._anchor, self._clock, self._locked_changes_left = anchor, clock, 0
-        self._seen = self._marked = 0
+        self._records_seen = self._records_marked = 0
         self._anchor_name = ""
 
     @property
@@ -106,16 +106,16 @@ class SqlLedger:
 
     @property
     def limits(self) -> Limits:
-        """The limits within the budget."""
+        """The limits on parts of the budget, such as each analyst's."""
         return self._limits
 
     @property
     def salt(self) -> str:
-        """The key of the engine's row hash."""
+        """The secret salt of the engine's row hash."""
         return self._identity.salt
 
     def keep_relation(self, neighbours: str) -> None:
-        """Record the neighboring relation of the losses; refuse a different one."""
+        """Record which neighboring relation the privacy losses assume; refuse a different one."""
         self._database.change(lambda connection: write_relation(connection, neighbours))
 
     def reserve(
@@ -127,12 +127,12 @@ class SqlLedger:
         readings: int | None = 1,
         key: str = "",
     ) -> Hold:
-        """Return a hold after charging for it on disk; nothing has been read."""
+        """Write the charge to disk, then return its hold; no data has been read yet."""
         units, pot_units = share.units, delta_units(delta, self.opening)
         rules = self._limits.rules(question.analyst, question.purpose)
 
         def make_charge(connection: RawConnection) -> tuple[Charge, Head]:
-            seen, state = self._seen, changes.read_charge_state(connection, question, key)
+            seen, state = self._records_seen, changes.read_charge_state(connection, question, key)
             head = self._check_head(state.head, state.anchor, seen)
             if key and state.entry is not None:
                 raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
@@ -160,7 +160,7 @@ class SqlLedger:
         written, link = encode_payload(noisy), ChargeLink.of(hold)
 
         def store_answer(connection: RawConnection) -> Head:
-            seen, state = self._seen, changes.read_commit_state(connection, hold.entry)
+            seen, state = self._records_seen, changes.read_commit_state(connection, hold.entry)
             head = self._check_head(state.head, state.anchor, seen)
             # Privacy: an answer without a charge in this ledger would be free.
             if state.digest != link.digest:
@@ -195,7 +195,7 @@ class SqlLedger:
 
         def write(connection: Connection) -> None:
             head = rows.read_head(connection, lock=True)
-            self._check_head(head, anchor_name(rows.read_anchor(connection)), self._seen)
+            self._check_head(head, anchor_name(rows.read_anchor(connection)), self._records_seen)
             rows.write_key(connection, question.analyst, key, receipt.entry)
 
         self._database.change(write)
@@ -244,7 +244,7 @@ class SqlLedger:
         )
 
     def lost_anchors(self) -> list[LostAnchor]:
-        """Return the accepted losses of anchors, oldest first."""
+        """Return the lost anchors whose loss was accepted, oldest first."""
         found = self._database.read(rows.read_anchors)
         return [record.loss() for record in found if record.event == LOST]
 
@@ -275,13 +275,14 @@ class SqlLedger:
         """Check the ledger against its anchor; record the anchor if the ledger has none yet.
 
         Claim:   once this returns, the ledger is not older than its anchor, and no process uses it
-                 with another anchor, or with none. A crash before that locks out no later opening.
+                 with another anchor, or with none. A crash before that does not prevent the ledger
+                 from being opened later.
         Why:     the anchor is marked first, with a name that no other anchor has. Then the ledger
                  records that name. A crash in between leaves a marked anchor, and a ledger that
                  opens with any anchor; the next opening continues from there. If two processes
-                 configure different anchors, the second writes no record and finds that its own is
-                 the `OUTDATED_ANCHOR`. A record moves the head, so every later change notices it
-                 in `_check_head`.
+                 configure different anchors, the second writes no record and finds that its own
+                 anchor is outdated (`OUTDATED_ANCHOR`). A record moves the head, so every later
+                 change notices it in `_check_head`.
         Source:  docs/ledger.md.
         Checked: tests/contracts/test_lost_anchors.py, tests/crash/test_anchors.py.
 
@@ -296,7 +297,10 @@ class SqlLedger:
             if self._anchor is None or comparison.name:
                 break
             self._name_anchor(comparison, NAMED)
-        self._anchor_name, self._seen = comparison.name, max(self._seen, comparison.head.records)
+        self._anchor_name, self._records_seen = (
+            comparison.name,
+            max(self._records_seen, comparison.head.records),
+        )
 
     def accept_lost_anchor(self) -> LostAnchor | None:
         """Record that the anchor is lost, and mark the configured one; return None if none is lost.
@@ -318,8 +322,8 @@ class SqlLedger:
         """Raise a Fault if the ledger is behind its anchor or has lost it."""
         comparison = self._compare_anchor()
         comparison.refuse_loss()
-        self._check_head(comparison.head, comparison.name, self._seen)
-        self._seen = max(self._seen, comparison.head.records)
+        self._check_head(comparison.head, comparison.name, self._records_seen)
+        self._records_seen = max(self._records_seen, comparison.head.records)
 
     def _compare_anchor(self) -> AnchorComparison:
         """Return the comparison with the anchor; raise LedgerBehind if the ledger is older."""
@@ -338,7 +342,7 @@ class SqlLedger:
             self._anchor.keep(Mark(self._identity.name, head.records, head.digest, name))
 
         def write(connection: RawConnection) -> tuple[AnchorRecord, Head] | None:
-            seen, found = self._seen, changes.read_anchor_state(connection)
+            seen, found = self._records_seen, changes.read_anchor_state(connection)
             before = _check_seen(found.head, seen)
             if found.newest != (None if comparison.record is None else comparison.record.number):
                 return None
@@ -371,9 +375,9 @@ class SqlLedger:
     def _read_released(self, body: Callable[[Connection], T]) -> T:
         """Return the result of ``body`` once the anchor covers every record that it may depend on.
 
-        # Privacy: the mark of an answer may have failed, or another process may not have made it
-        # yet. If the answer were shown now, the anchor would accept a backup without it. There, the
-        # charge would have no answer, and would pay for a second one.
+        # Privacy: marking the anchor for an answer may have failed, or another process may not have
+        # done it yet. If the answer were shown now, the anchor would accept a backup without it. In
+        # that backup, the charge would have no answer, and could pay for a second one.
         """
 
         def read(connection: Connection) -> tuple[T, Head, str]:
@@ -382,15 +386,17 @@ class SqlLedger:
 
         found, head, name = self._database.read(read)
         self._check_head(head, name, 0)
-        if head.records > self._marked:
+        if head.records > self._records_marked:
             self._mark_anchor(head)
         return found
 
     def _check_head(self, head: Head, anchor: str, seen: int) -> Head:
-        """Return the head; raise a Fault if the ledger is older or its anchor has changed.
+        """Return the head; raise a Fault if the ledger is too old or its anchor has changed.
 
-        # Privacy: with another anchor, or with none, the changes of this process would not be
-        # marked where the next opening looks, so an old backup without them would open.
+        It is too old if it has fewer than ``seen`` records.
+
+        # Privacy: if the ledger has switched anchors, this process would mark its changes in the
+        # wrong one (or nowhere). The next opening would then accept an old backup without them.
         """
         if anchor != self._anchor_name:
             raise LedgerUnavailable(
@@ -404,7 +410,7 @@ class SqlLedger:
         """Make a change without a lock, unless the database is SQLite or changes conflict.
 
         After a conflict, the second of the two changes has written nothing and runs again, locked.
-        So do the next `LOCKED_CHANGES`.
+        The next `LOCKED_CHANGES` changes are locked from the start.
         """
         if self._locked_changes_left > 0:
             self._locked_changes_left -= 1
@@ -420,9 +426,9 @@ class SqlLedger:
 
         # Privacy: the mark is stored after the change is on disk, so that the anchor is never ahead
         # of the ledger. It is stored before anything that depends on the change is shown, so that
-        # the anchor refuses every backup without a shown answer.
+        # the anchor refuses every backup that lacks an answer already shown.
         """
-        self._seen = max(self._seen, head.records)
+        self._records_seen = max(self._records_seen, head.records)
         if self._anchor is None:
             return
         newest = self._anchor.keep(
@@ -431,14 +437,14 @@ class SqlLedger:
         # Another process stored a newer mark, or the ledger is an old backup.
         if newest.records > head.records:
             self._compare_anchor()
-        self._marked = max(self._marked, head.records)
+        self._records_marked = max(self._records_marked, head.records)
 
 
 def _check_seen(head: Head, seen: int) -> Head:
     """Return the head; raise LedgerBehind if this process has seen more records before.
 
-    # Privacy: charges are missing from an older copy of the database, and from a replica that lags
-    # behind.
+    # Privacy: an older copy, or a replica that lags behind, lacks charges, so their budget could be
+    # spent again.
     """
     if head.records < seen:
         raise LedgerBehind(

@@ -1,7 +1,7 @@
 """The `Loss` base class: bounds on the privacy loss of one use of a mechanism.
 
-A loss is a guarantee about every pair of neighboring databases, in both orders. It is stored in
-fractions. Its curves are displayed as floats, and every float is rounded up.
+A loss is a guarantee about every pair of neighboring databases, in both orders. It is stored as
+exact fractions. Its curves are displayed as floats, and every float is rounded up.
 """
 
 import math
@@ -29,20 +29,21 @@ class Loss:
     """The privacy loss of one use of a mechanism.
 
     The properties and methods that return a `Bound` are exact or rounded up; those that return a
-    float display the same numbers. Each kind of loss overrides the bounds that it can prove. The
-    others stay infinite, which claims nothing.
+    ``float`` give the same numbers for display, rounded up. Every kind implements `renyi_above` and
+    `delta_above`. It also overrides whichever of `epsilon` and `mu_squared` it can bound; infinity
+    claims nothing.
     """
 
     __slots__ = ()
 
     @property
     def epsilon(self) -> Bound:
-        """The pure guarantee, which no log-ratio of probabilities exceeds."""
+        """The epsilon of pure DP, which no log-ratio of output probabilities exceeds."""
         return math.inf
 
     @property
     def mu_squared(self) -> Bound:
-        """The square of the Gaussian guarantee."""
+        """The square of `mu`, the parameter of Gaussian differential privacy."""
         return math.inf
 
     @property
@@ -56,7 +57,7 @@ class Loss:
         return self
 
     def renyi_above(self, order: Fraction) -> Bound:
-        """Return an upper bound on the Renyi divergence of an ``order`` above 1."""
+        """Return an upper bound on the Renyi divergence of order ``order``, which must exceed 1."""
         raise NotImplementedError
 
     def delta_above(self, epsilon: Fraction) -> Fraction:
@@ -74,8 +75,9 @@ class Loss:
     def mu(self) -> float:
         """The parameter of Gaussian differential privacy.
 
-        No test distinguishes neighboring databases better than N(0, 1) from N(mu, 1). It is
-        infinite if the guarantee may fail, because no Gaussian curve covers that.
+        No test distinguishes neighboring databases better than the best test distinguishes N(0, 1)
+        from N(mu, 1). `mu` is infinite if the guarantee may fail, because no Gaussian curve covers
+        that.
         """
         square = self.mu_squared
         if not isinstance(square, Fraction):
@@ -85,19 +87,19 @@ class Loss:
 
     def renyi(self, alpha: object) -> float:
         """Return the Renyi divergence of order ``alpha``, rounded up."""
-        return _show(self.renyi_above(read_order("alpha", alpha)))
+        return _float_above(self.renyi_above(read_order("alpha", alpha)))
 
     def delta(self, epsilon: object) -> float:
         """Return a delta for which one use is (epsilon, delta)-DP, rounded up."""
-        return _show(self.delta_above(non_negative("epsilon", epsilon)))
+        return _float_above(self.delta_above(non_negative("epsilon", epsilon)))
 
     def epsilon_at(self, delta: object) -> float:
         """Return an epsilon for which one use is (epsilon, delta)-DP, rounded up."""
         target = probability("delta", delta)
-        return _show(self.epsilon_above(target) if target else self.epsilon)
+        return _float_above(self.epsilon_above(target) if target else self.epsilon)
 
 
-def _show(bound: Bound) -> float:
+def _float_above(bound: Bound) -> float:
     return float_above(bound) if isinstance(bound, Fraction) else bound
 
 

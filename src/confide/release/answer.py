@@ -48,7 +48,7 @@ class AnswerSource(Protocol):
     """A source of the stored answers to one query."""
 
     def stored(self) -> "Sequence[Answer]":
-        """Return all stored answers that are free for the caller."""
+        """Return all stored answers that the caller may see at no cost."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -85,11 +85,11 @@ class Answer:
         return self._run().rows
 
     def likely_rows(self) -> list[dict[str, Any]]:
-        """Return the rows with every count replaced by its mean given all noisy counts; free.
+        """Return the rows with every count replaced by its posterior mean given all noisy counts.
 
-        If many groups are small, this is more accurate, and it is never below zero. But it is
-        biased: do not add up the results. Columns other than plain counts, and intervals, are
-        unchanged.
+        This costs nothing. If many groups are small, these counts are more accurate. They are never
+        negative. But they are biased: do not add them up. Columns other than plain counts, and
+        intervals, are unchanged.
         """
         if isinstance(self.totals, CombinedMeasurement):
             raise UnsupportedQuery(
@@ -98,7 +98,7 @@ class Answer:
         result, noisy = self._run(), self.totals.values(self.plan)
         found = result.rows
         for output in self._program.outputs:
-            place = _count_place(output.expression, self.plan)
+            place = _count_index(output.expression, self.plan)
             if place is None:
                 continue
             counts = shrink_counts(noisy[:, place], self.plan.noise, place)
@@ -107,10 +107,10 @@ class Answer:
         return found
 
     def combined(self) -> "Answer":
-        """Return all stored answers to this query as one, weighted by inverse variance; free.
+        """Combine all stored answers to this query into one, weighted by inverse variance.
 
-        It combines all answers that are free for the caller: the caller's own, or everyone's if the
-        owner allows it. More answers together give narrower intervals.
+        This costs nothing. It combines all answers that the caller may see at no cost: the caller's
+        own, or everyone's if the owner allows it. More answers together give narrower intervals.
         """
         stored = self.source.stored() if self.source is not None else ()
         parts = [(one.plan, one.totals) for one in stored] or [(self.plan, self.totals)]
@@ -132,7 +132,10 @@ class Answer:
         return write_arrow(self.columns, self.rows)
 
     def interval_rows(self, confidence: Number = 0.95) -> list[dict[str, Any]]:
-        """Return the ends ``x_low`` and ``x_high`` of every numeric column x, for each row."""
+        """Return, for each row, the interval endpoints of every numeric column.
+
+        Those of a column x are called ``x_low`` and ``x_high``.
+        """
         level = read_confidence(confidence)
         return program_intervals(self._program, self.plan, self.totals, level)
 
@@ -167,7 +170,7 @@ class Answer:
         return write_footer(is_noisy=bool(self._names()[1]), cost=self.cost)
 
 
-def _count_place(expression: Expression, plan: Plan) -> int | None:
+def _count_index(expression: Expression, plan: Plan) -> int | None:
     """Return the index of a plain count among the totals, or None for anything else."""
     if not isinstance(expression, AggregateCall) or not function_of(expression).is_count:
         return None
@@ -175,7 +178,10 @@ def _count_place(expression: Expression, plan: Plan) -> int | None:
 
 
 def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | None]:
-    """Return the half-width of each numeric column, or None if it depends on the data."""
+    """Return the predicted half-width of each numeric column's interval.
+
+    It is None if it depends on the data.
+    """
     level, noise = read_confidence(confidence), noise_sample(plan)
     found: dict[str, float | None] = {}
     for output in plan.query.outputs:

@@ -34,7 +34,7 @@ NAVIGATION: Final = (("/", "Ask"), ("/history", "History"), ("/budget", "Budget"
 
 
 def _format_time(microseconds: int) -> str:
-    """Return a UTC time to the minute, or nothing for 0."""
+    """Return a UTC time to the minute, or an empty string for 0."""
     if not microseconds:
         return ""
     return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime("%Y-%m-%d %H:%M")
@@ -95,7 +95,10 @@ def draw_answer(answer: Answer) -> dict[str, Any]:
 
 
 def draw_burn_down(entries: Sequence[Entry], total: Fraction) -> str:
-    """Return a Vega chart of the budget left after each charge, empty without charges."""
+    """Return a Vega chart of the budget left after each charge.
+
+    It is an empty string if there are no charges.
+    """
     if not entries:
         return ""
     left, rows = total, [{"time": entries[0].time // 1_000 - 1, "left": float(total), "who": ""}]
@@ -125,15 +128,20 @@ def draw_spending(entries: Sequence[Entry]) -> str:
         who = entry.question.analyst or "owner"
         spent[who] += entry.share.fraction
         rows.append({"time": entry.time // 1_000, "spent": float(spent[who]), "who": who})
-    height = {"field": "spent", "type": "quantitative", "title": "spent", "axis": {"format": "%"}}
-    colour = {"field": "who", "type": "nominal", "title": "analyst"}
+    spent_axis = {
+        "field": "spent",
+        "type": "quantitative",
+        "title": "spent",
+        "axis": {"format": "%"},
+    }
+    color = {"field": "who", "type": "nominal", "title": "analyst"}
     return json.dumps(
         {
             "width": 560,
             "height": 220,
             "data": {"values": rows},
             "mark": {"type": "line", "interpolate": "step-after", "point": True},
-            "encoding": {"x": TIME_AXIS, "y": height, "color": colour},
+            "encoding": {"x": TIME_AXIS, "y": spent_axis, "color": color},
         }
     )
 

@@ -162,7 +162,7 @@ class GlmSolver:
             floor=max(
                 float(np.sqrt(size) * deviations[:count].max()) * reach.weight, MIN_EIGENVALUE
             ),
-            tangent=self.surrogate.add_up(self.coefficients)[1],
+            tangent=self.surrogate.expected_sums(self.coefficients)[1],
         )
         own = self.model.has_own_means
         means = self.curvature.released[0] if own else sums.values[0, count:] * reach.mean
@@ -207,7 +207,7 @@ class GlmSolver:
         ridges = ridge * np.eye(self.model.size)
         solved = np.linalg.solve(curvature + ridges, slope[..., None])[..., 0]
         straight: Floats = np.asarray(solved, dtype=np.float64)
-        sums = self.surrogate.add_up(self.before)[0] + straight @ self.curvature.tangent
+        sums = self.surrogate.expected_sums(self.before)[0] + straight @ self.curvature.tangent
         start = np.clip(self.before + shorten(straight), -MAX_COEFFICIENT, MAX_COEFFICIENT)
         return self.surrogate.solve(sums, start)
 

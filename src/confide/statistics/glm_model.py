@@ -1,7 +1,8 @@
 """Links, model terms, and the normal surrogate of logistic and Poisson regression.
 
-For normal columns, the sums that determine a regression have a simple form. The solver uses them to
-interpolate between coefficients at which sums over the actual rows were released.
+If the columns were jointly Gaussian, the sums that determine a regression would have a simple form.
+The solver uses this form to interpolate between the coefficients at which noisy sums over the
+actual rows were released.
 """
 
 from collections.abc import Callable
@@ -41,7 +42,10 @@ MIN_BOUND: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class LinkBounds:
-    """Bounds of a row's mean, weight, and residual, given the range of its linear predictor."""
+    """Upper bounds on |mean - ``middle``|, the weight, and |residual| of a row.
+
+    They hold for every row whose linear predictor lies in a given range.
+    """
 
     mean: float
     weight: float
@@ -77,8 +81,8 @@ class Link:
         means = self.derive(np.array([low, high]))[0]
         weight = self.derive(np.clip(np.array(self.peak), low, high))[1]
         top = float(means[1]) + self.middle
-        left = max(self.largest - float(means[0]) - self.middle, top)
-        sizes = (float(np.abs(means).max()), float(weight), left)
+        residual = max(self.largest - float(means[0]) - self.middle, top)
+        sizes = (float(np.abs(means).max()), float(weight), residual)
         return LinkBounds(*(max(size, MIN_BOUND * self.largest) for size in sizes))
 
 
@@ -117,7 +121,7 @@ def _logistic() -> Link:
 
 
 def _poisson(largest: float) -> Link:
-    """Return the link for counts up to ``largest``, which also limits means."""
+    """Return the link for counts up to ``largest``; means are capped there too."""
     top = float(np.log(largest))
 
     def derive(linear: Floats) -> Derivatives:
@@ -150,14 +154,17 @@ class Model:
 
     @property
     def has_own_means(self) -> bool:
-        """Whether the sums of means are among the sums of products times weights."""
+        """Whether the sums of products times weights already include those of columns times means.
+
+        They do if the weight is the mean and there is a constant.
+        """
         return self.link.is_own_weight and self.design.has_intercept
 
     def reach(self, coefficients: Floats) -> LinkBounds:
         """Return the bounds for any row, at these coefficients."""
-        free = np.abs(coefficients[1:] if self.design.has_intercept else coefficients).sum()
-        fixed = coefficients[0] if self.design.has_intercept else 0.0
-        return self.link.reach(float(fixed - free), float(fixed + free))
+        spread = np.abs(coefficients[1:] if self.design.has_intercept else coefficients).sum()
+        center = coefficients[0] if self.design.has_intercept else 0.0
+        return self.link.reach(float(center - spread), float(center + spread))
 
     def columns(self) -> list[Term]:
         """Return the columns scaled to [-1, 1], with the constant first if there is one."""
@@ -170,18 +177,22 @@ class Model:
         return [scale.term(column.term) for scale, column in pairs]
 
     def response_terms(self) -> list[Term]:
-        """Return the columns times the response minus its middle."""
+        """Return each column times (response - ``middle``), scaled to [-1, 1]."""
         part = (self._response() - self.link.middle) / self.link.response_reach
         return [_bound(column * part) for column in self.columns()]
 
     def product_terms(self) -> list[Term]:
-        """Return the products of columns, including a constant, whose square is the count."""
+        """Return the products of all pairs of columns, including the constant.
+
+        The constant's square is left out; its sum is the count.
+        """
         return _multiply([Constant(1.0), *self._scaled()], None)[1:]
 
     def curved_terms(self, coefficients: Floats) -> list[Term]:
-        """Return the products of columns times weights, then the columns times means if needed.
+        """Return each product of two columns times the weight, then each column times the mean.
 
-        Columns and mean are shared terms, so that an engine need not compute them per product.
+        The latter are left out if `has_own_means`. The columns and the mean are shared terms, so an
+        engine does not have to recompute them for every product.
         """
         reach, columns = self.reach(coefficients), self.columns()
         mean = self._mean(columns, coefficients)
@@ -192,7 +203,7 @@ class Model:
         return [*products, *(_bound(column * part) for column in columns)]
 
     def residual_terms(self, coefficients: Floats) -> list[Term]:
-        """Return the columns times the residual, which is the response minus its mean."""
+        """Return each column times the residual, which is the response minus its fitted mean."""
         reach, columns = self.reach(coefficients).residual, self.columns()
         part = (self._response() - self._mean(columns, coefficients)) / reach
         return [_bound(column * part) for column in columns]
@@ -203,7 +214,7 @@ class Model:
     def _mean(self, columns: list[Term], coefficients: Floats) -> Term:
         pairs = zip(columns, coefficients, strict=True)
         return self.link.mean_term(
-            _balanced_sum([column * float(weight) for column, weight in pairs])
+            _balanced_sum([column * float(coefficient) for column, coefficient in pairs])
         )
 
     def unscale(self, scaled: Floats) -> Floats:
@@ -240,7 +251,7 @@ def _multiply(columns: list[Term], weight: Term | None) -> list[Term]:
 
 
 MAX_COEFFICIENT: Final = 20.0
-"""Limit of the coefficients of scaled columns."""
+"""The largest absolute value allowed for a coefficient of a scaled column."""
 MAX_NEWTON_STEPS: Final = 20
 TOLERANCE: Final = 1e-9
 MIN_VARIANCE: Final = 1e-6
@@ -250,20 +261,25 @@ WEIGHTS: Final = _WEIGHTS / _WEIGHTS.sum()
 
 @dataclass(frozen=True, slots=True)
 class NormalSurrogate:
-    """Rows with normal columns: their number, means, and covariances (0 for a constant)."""
+    """Rows with jointly Gaussian columns.
+
+    They are given by their number, and by the columns' means and covariances (0 for the constant).
+    """
 
     link: Link
     rows: float
     means: Floats
     covariance: Floats
 
-    def add_up(self, coefficients: Floats) -> tuple[Floats, Floats]:
-        """Return the sums of columns times means, and their derivatives by the coefficients.
+    def expected_sums(self, coefficients: Floats) -> tuple[Floats, Floats]:
+        """Return the expected sums of columns times means, and their derivatives.
+
+        The derivatives are with respect to the coefficients.
 
         Why:     let x be normal with mean m and covariance C, and L = x b the linear predictor.
                  Stein's identity E x g(L) = m E g(L) + C b E g'(L) gives the sums, and a second
                  application gives their derivatives. L is normal, so expectations over it are
-                 weighted sums at 15 points.
+                 approximated by Gauss-Hermite quadrature at 15 nodes.
         Source:  [Ste81]; [Bri83] uses it for regressions.
         Checked: tests/statistics/test_normal_surrogate.py.
         """
@@ -283,17 +299,17 @@ class NormalSurrogate:
         return self.rows * sums, self.rows * curved
 
     def solve(self, sums: Floats, start: Floats, ridge: float = 0.0) -> Floats:
-        """Return the coefficients with these sums, pulled towards ``start`` by a ridge.
+        """Return the coefficients that yield these sums, with a ridge penalty.
 
-        It takes Newton steps of at most 1. For sums that no coefficients reach, the result is at
-        the limit of the coefficients.
+        The penalty pulls them toward ``start``. The solver takes Newton steps of at most 1. If no
+        allowed coefficients yield the sums, the result lies at the boundary of the allowed range.
         """
         found, goal = np.atleast_2d(start).copy(), np.atleast_2d(sums)
         ridges = (ridge + 1e-12 * self.rows) * np.eye(len(self.means))
         active = np.arange(len(found))
         for _ in range(MAX_NEWTON_STEPS):
             old = found[active]
-            current, curved = self.add_up(old)
+            current, curved = self.expected_sums(old)
             missing = goal[active] - current - ridge * (old - np.atleast_2d(start)[active])
             solved = np.linalg.solve(curved + ridges, missing[..., None])[..., 0]
             step: Floats = np.asarray(solved, dtype=np.float64)
@@ -319,10 +335,12 @@ def shorten(step: Floats) -> Floats:
 def make_surrogate(
     link: Link, products: Floats, deviation: float, *, constant: bool
 ) -> NormalSurrogate:
-    """Return the surrogate for columns with these noisy sums of products, a constant first.
+    """Return the surrogate for columns whose products have these noisy sums.
 
-    ``deviation`` is the standard deviation of the noise; smaller variances are raised to it. If
-    ``constant``, the surrogate's columns include the constant.
+    The first row and column of ``products`` belong to the constant. ``deviation`` is the standard
+    deviation of the noise. Smaller eigenvalues of ``products`` are raised to it, and those of the
+    covariance to ``deviation`` per row, or to `MIN_VARIANCE` if that is larger. If ``constant``,
+    the surrogate's columns include the constant.
     """
     lifted = lift_matrix(products, deviation)
     rows = max(float(lifted[0, 0]), 1.0)
