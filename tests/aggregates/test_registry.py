@@ -27,7 +27,7 @@ from confide.audit.query_cases import make_queries
 from confide.curator import Curator
 from confide.declare import Budget, Category, Float, Int, Kind, Table
 from confide.errors import UnsupportedQuery
-from confide.expressions.construct import join_conditions, make_call
+from confide.expressions.construct import conjunction, make_call
 from confide.expressions.functions import Function
 from confide.expressions.terms import AggregateTerm, Term, aggregate_term
 from confide.expressions.tree import AggregateCall, Column, Expression
@@ -54,7 +54,7 @@ class Correlation(AggregateFunction):
     def needs(self, call: AggregateCall, siblings: Collection[AggregateCall]) -> tuple[Need, ...]:
         x, y = call.arguments
         known = [make_call(Function.NOT, make_call(Function.IS_NULL, one)) for one in (x, y)]
-        where = join_conditions([*known, *([] if call.where is None else [call.where])])
+        where = conjunction([*known, *([] if call.where is None else [call.where])])
         return (
             CountRows(None, where),
             *(SumValues(one, where) for one in (x, y)),

@@ -16,7 +16,7 @@ import pytest
 from confide.curator import Curator
 from confide.declare import Table, Text
 from confide.errors import Refusal, UnsupportedQuery
-from confide.expressions.construct import plain_pattern
+from confide.expressions.construct import normalize_pattern
 from support.entropy import SeededEntropy
 from support.neighbours import LARGE_BUDGET, totals_of
 from support.places import PLACES, Place, find_place
@@ -80,7 +80,7 @@ def test_patterns_mean_the_same_everywhere(place: Place, entropy: SeededEntropy)
         return "".join(rng.choice(list(letters), size=int(rng.integers(0, most))))
 
     drawn = (draw("ab.%%_", 9) for _ in range(PATTERNS))
-    patterns = list({plain_pattern(pattern): pattern for pattern in drawn}.values())
+    patterns = list({normalize_pattern(pattern): pattern for pattern in drawn}.values())
     texts = [draw("ab.\n\\%é", 12) for _ in range(TEXTS)]
     (found,) = totals_of(open_texts(texts, place), count_matches(patterns)).values()
 
@@ -129,7 +129,7 @@ def count_comparisons(pattern: str, text: str) -> int:
 @pytest.mark.parametrize("pattern", ["%" + "_" * 11 + "b%", "%_%____b%", "_" * 11 + "%__b__%"])
 def test_wildcards_are_compared_once(pattern: str) -> None:
     """A string that does not match is scanned once per part, for any number of underscores."""
-    naive, ours = (count_comparisons(one, LONG) for one in (pattern, plain_pattern(pattern)))
+    naive, ours = (count_comparisons(one, LONG) for one in (pattern, normalize_pattern(pattern)))
 
     assert ours <= len(LONG) + len(pattern)
     assert naive > 2 * len(LONG)
@@ -141,20 +141,20 @@ def test_patterns_keep_their_meaning(entropy: SeededEntropy) -> None:
     texts = ["".join(rng.choice(list("ab"), size=int(rng.integers(0, 9)))) for _ in range(60)]
     for _ in range(300):
         pattern = "".join(rng.choice(list("a%_"), size=int(rng.integers(0, 9))))
-        written = plain_pattern(pattern)
+        written = normalize_pattern(pattern)
 
         assert [match_plainly(pattern, t) for t in texts] == [
             match_plainly(written, t) for t in texts
         ]
-        assert written == plain_pattern(written)
+        assert written == normalize_pattern(written)
 
 
 @pytest.mark.parametrize("pattern", ["%a_____b%", "%a_____", "%a_%a_____b"])
 def test_many_wildcards_within_a_part_are_refused(pattern: str) -> None:
     """A part with five underscores, which would be compared repeatedly, is refused for free."""
     with pytest.raises(UnsupportedQuery, match="at most 4 _"):
-        plain_pattern(pattern)
-    assert pattern.replace("_____", "____").count("_") == plain_pattern(
+        normalize_pattern(pattern)
+    assert pattern.replace("_____", "____").count("_") == normalize_pattern(
         pattern.replace("_____", "____")
     ).count("_")
 

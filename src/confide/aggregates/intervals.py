@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from confide.aggregates.needs import Ends, Floats, Marks, SumColumn
+from confide.aggregates.needs import Ends, Floats, Mask, SumColumn
 
 __all__ = [
     "GRID_SIZE",
@@ -129,7 +129,7 @@ def solve_ratios(sums: Floats, rows: Floats, ratios: Floats, table: Floats) -> E
 
 def _end(
     ratios: Floats,
-    kept: Marks,
+    kept: Mask,
     middle: Floats,
     excess: Callable[[Floats], Floats],
     side: int,

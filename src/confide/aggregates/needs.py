@@ -1,7 +1,8 @@
-"""Needs of an aggregate, and the columns released for them.
+"""Needs of an aggregate (counts, sums, or quantiles), and the columns that supply them.
 
 A need is plain data. The planner turns it into an exact total with a grid and a sensitivity, or
-into a quantile, or refuses it. After the noise is added, the aggregate gets one column per need.
+into a quantile, or refuses it. After the noise is added, the aggregate gets one column per need,
+or one per level for quantiles.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ __all__ = [
     "CountUnits",
     "Ends",
     "Floats",
-    "Marks",
+    "Mask",
     "Need",
     "QuantileColumn",
     "ReleasedColumn",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
-Marks = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 Ends = tuple[Floats, Floats]
 
 
@@ -51,7 +52,7 @@ class CountUnits:
 
 @dataclass(frozen=True, slots=True)
 class SumValues:
-    """The sum of ``argument``, minus the center of its range if ``centered``."""
+    """The sum over rows of ``argument``, less its range's center in each row if ``centered``."""
 
     argument: Expression
     where: Expression | None
@@ -88,9 +89,9 @@ class CountColumn:
 
 @dataclass(frozen=True, slots=True)
 class SumColumn:
-    """Released sums of the integers (x - center) / step, which are between ``low`` and ``high``.
+    """Released sums of integers (x - center) / step; each integer is from ``low`` to ``high``.
 
-    Products are summed in the same way, with the center of the range of the products.
+    For products, x is the product, and ``center`` is the center of its range.
     """
 
     steps: Floats
@@ -104,10 +105,10 @@ class SumColumn:
         means = np.clip(self.steps / np.maximum(rows, 1.0), self.low, self.high)
         return self.center + self.step * means
 
-    def is_outside(self, rows: Floats) -> Marks:
+    def is_outside(self, rows: Floats) -> Mask:
         """Return a mask of the groups where noise moved the mean out of the range."""
         means = self.steps / np.maximum(rows, 1.0)
-        outside: Marks = (means < self.low) | (means > self.high)
+        outside: Mask = (means < self.low) | (means > self.high)
         return outside
 
 
@@ -124,7 +125,10 @@ ReleasedColumn = CountColumn | SumColumn | QuantileColumn
 
 @dataclass(frozen=True, slots=True)
 class ReleasedColumns:
-    """The columns of one aggregate, in the order of its needs: released values, or their noise."""
+    """The columns of one aggregate, in the order of its needs.
+
+    They hold released values or, when intervals are computed, samples of the noise alone.
+    """
 
     columns: tuple[ReleasedColumn, ...]
 
@@ -132,7 +136,7 @@ class ReleasedColumns:
         return len(self.columns)
 
     def count(self, index: int) -> Floats:
-        """Return the counts for the need at ``index``."""
+        """Return the counts in the column at ``index``."""
         match self.columns[index]:
             case CountColumn(values=values):
                 return values
@@ -140,7 +144,7 @@ class ReleasedColumns:
                 raise TypeError("this need does not ask for a count")
 
     def sum(self, index: int) -> SumColumn:
-        """Return the sums for the need at ``index``."""
+        """Return the sums in the column at ``index``."""
         match self.columns[index]:
             case SumColumn() as column:
                 return column
@@ -148,7 +152,7 @@ class ReleasedColumns:
                 raise TypeError("this need does not ask for a sum")
 
     def quantile(self, index: int) -> QuantileColumn:
-        """Return the quantiles for the need at ``index``."""
+        """Return the quantiles in the column at ``index``."""
         match self.columns[index]:
             case QuantileColumn() as column:
                 return column

@@ -14,7 +14,7 @@ from typing import ClassVar, Final, TypeVar
 
 import numpy as np
 
-from confide.aggregates.needs import Ends, Floats, Marks, Need, ReleasedColumns
+from confide.aggregates.needs import Ends, Floats, Mask, Need, ReleasedColumns
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.exact import float_above
@@ -144,7 +144,7 @@ class AggregateFunction(ABC):
         names = (text.partition("(")[0] for text in spellings)
         return next((f"{name}({', '.join(arguments)})" for name in names), None)
 
-    def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Marks:
+    def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Mask:
         """Return a mask of the groups where noise moved the estimate out of its range."""
         return np.zeros(self.estimate(call, columns).shape, np.bool_)
 

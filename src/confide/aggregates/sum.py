@@ -8,7 +8,7 @@ from confide.aggregates.needs import (
     CountRows,
     Ends,
     Floats,
-    Marks,
+    Mask,
     Need,
     ReleasedColumns,
     SumValues,
@@ -111,7 +111,7 @@ class MeanFunction(AggregateFunction):
     def explain(self, call: AggregateCall) -> str:
         return "divides a noisy sum, taken about the middle of the range, by a noisy count"
 
-    def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Marks:
+    def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Mask:
         return columns.sum(1).is_outside(columns.count(0))
 
 

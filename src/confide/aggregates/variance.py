@@ -16,7 +16,7 @@ from confide.aggregates.needs import (
     CountRows,
     Ends,
     Floats,
-    Marks,
+    Mask,
     Need,
     ReleasedColumns,
     SumProducts,
@@ -78,7 +78,7 @@ class VarianceFunction(AggregateFunction):
     def explain(self, call: AggregateCall) -> str:
         return "follows from noisy sums of values and squares, and a noisy count"
 
-    def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Marks:
+    def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Mask:
         """Return a mask of the groups with a moment out of range or a variance of 0."""
         rows = columns.count(ROWS)
         value, square = (columns.sum(place).is_outside(rows) for place in (VALUE, SQUARE))

@@ -1,4 +1,4 @@
-"""Line numbers of TOML keys, and collection of problems."""
+"""Lines of TOML keys, validation of values, and collection of problems."""
 
 import re
 import tomllib
@@ -16,16 +16,16 @@ __all__ = ["Field", "KeyPath", "Lines", "Problems", "explain_error", "flag", "te
 KeyPath = tuple[str, ...]
 """A key with the keys above it, such as ("tables", "visits", "unit")."""
 
-SYMBOL: Final = re.compile(
+TOKEN: Final = re.compile(
     r'''
-    """(?:[^\\]|\\.)*?"""(?:"{0,2})   # texts over several lines may end in up to five quotes
+    """(?:[^\\]|\\.)*?"""(?:"{0,2})   # multi-line strings may end in up to five quotes
     | \'\'\'.*?\'\'\'(?:'{0,2})
     | "(?:[^"\\]|\\.)*" | '[^']*'
     | \#[^\n]* | \n | [\[\]{}=.,] | [^\s\[\]{}=.,\#"']+
     ''',
     re.VERBOSE | re.DOTALL,
 )
-Symbol = tuple[str, int]
+Token = tuple[str, int]
 ERROR_POSITION: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
 MAX_EXCERPT_LENGTH: Final = 100
 PLACEHOLDERS: Final = {
@@ -41,7 +41,7 @@ VALUE_EXAMPLES: Final = 'unit = "person" and low = 2020-01-31'
 class Lines:
     r"""The line numbers of the keys in a valid TOML document.
 
-    A key inside braces has the line where the outer value begins.
+    A key inside an inline table gets the line on which that table starts.
 
     >>> lines = Lines("[tables.visits]\nunit = 'id'\nage = {low = 0}")
     >>> lines.of(("tables", "visits", "unit")), lines.of(("tables", "visits", "age", "low"))
@@ -69,7 +69,7 @@ class Lines:
 
 
 def explain_error(text: str, error: Exception) -> str:
-    r"""Return the line of a TOML error, its text, and advice.
+    r"""Return the number and text of the line with a TOML error, plus advice.
 
     >>> import tomllib
     >>> try:
@@ -83,7 +83,7 @@ def explain_error(text: str, error: Exception) -> str:
         return f"{error}; mend it there"
     written = text.splitlines()[int(place[1]) - 1 : int(place[1])]
     shown = written[0].strip()[:MAX_EXCERPT_LENGTH] if written else ""
-    if "://" in shown:  # an address may hold a password
+    if "://" in shown:  # a URL may contain a password
         shown = shown.partition("=")[0].strip()
     hint = next((advice for blank, advice in PLACEHOLDERS.items() if blank in shown), None)
     if hint is None:
@@ -95,43 +95,43 @@ def explain_error(text: str, error: Exception) -> str:
 
 def _statements(text: str) -> Iterator[tuple[KeyPath, int, bool]]:
     """Yield each section header (True) and each assignment (False), with its line."""
-    symbols = _symbols(text.replace("\r\n", "\n"))
-    for first, line in symbols:
+    tokens = _tokens(text.replace("\r\n", "\n"))
+    for first, line in tokens:
         if first == "\n":
             continue
         is_section = first == "["
         path: list[str] = [] if is_section else [_key(first)]
-        for symbol, _ in symbols:
-            if symbol in ("=", "\n"):
+        for token, _ in tokens:
+            if token in ("=", "\n"):
                 break
-            if symbol not in ("[", "]", "."):
-                path.append(_key(symbol))
+            if token not in ("[", "]", "."):
+                path.append(_key(token))
         if not is_section:
-            _skip_value(symbols)
+            _skip_value(tokens)
         yield tuple(path), line, is_section
 
 
-def _skip_value(symbols: Iterator[Symbol]) -> None:
+def _skip_value(tokens: Iterator[Token]) -> None:
     """Skip a value and the end of its line; lists may span several lines."""
     depth = 0
-    for symbol, _ in symbols:
-        depth += (symbol in "[{") - (symbol in "]}")
-        if symbol == "\n" and not depth:
+    for part, _ in tokens:
+        depth += (part in "[{") - (part in "]}")
+        if part == "\n" and not depth:
             return
 
 
-def _symbols(text: str) -> Iterator[Symbol]:
+def _tokens(text: str) -> Iterator[Token]:
     line = 1
-    for match in SYMBOL.finditer(text):
-        symbol = match[0]
-        if not symbol.startswith("#"):
-            yield symbol, line
-        line += symbol.count("\n")
+    for match in TOKEN.finditer(text):
+        token = match[0]
+        if not token.startswith("#"):
+            yield token, line
+        line += token.count("\n")
 
 
-def _key(symbol: str) -> str:
-    """Return the key that a symbol represents, bare or quoted."""
-    return str(tomllib.loads(f"key = {symbol}")["key"]) if symbol[0] in "\"'" else symbol
+def _key(token: str) -> str:
+    """Return the key that a bare or quoted token represents."""
+    return str(tomllib.loads(f"key = {token}")["key"]) if token[0] in "\"'" else token
 
 
 T = TypeVar("T")
@@ -154,7 +154,10 @@ class Problems:
     found: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, path: KeyPath, message: str, *, shown: KeyPath | None = None) -> None:
-        """Add a problem at the line of ``path``, under the name of ``shown`` (or of ``path``)."""
+        """Add a problem at the line of ``path``.
+
+        Its message starts with ``shown`` if given, else with ``path``.
+        """
         name = ".".join(path if shown is None else shown)
         problem = (self.lines.of(path), f"{name}: {message}" if name else message)
         if problem not in self.found:

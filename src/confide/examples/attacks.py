@@ -18,8 +18,8 @@ def reconstruct_bits(subsets: NDArray[np.bool_], answers: ArrayLike) -> NDArray[
     Row i of ``subsets`` marks the people in query i; answer i is the number of them with the bit.
 
     Law:     the bits nearest to the least-squares solution of subsets @ bits = answers.
-    Claim:   given a few times as many random subsets as people, and errors of answers below about
-             the square root of the number of people, nearly all bits are correct.
+    Claim:   given a few times as many random subsets as people, and answer errors below about the
+             square root of the number of people, nearly all bits are correct.
     Why:     two tables that differ in many bits differ on most random subsets by about the square
              root of the number of differences. So answers with smaller errors fit only one of them.
     Source:  [DN03].
@@ -35,13 +35,13 @@ def reconstruct_bits(subsets: NDArray[np.bool_], answers: ArrayLike) -> NDArray[
 
 
 def trace_members(people: Floats, means: ArrayLike, reference: ArrayLike) -> Floats:
-    """Return a score for each person, higher for those who are more likely in the group.
+    """Return a score for each person, higher for those who are more likely to be in the group.
 
     ``means`` were published about the group; ``reference`` holds the known population means.
 
     Law:     the score is the sum over columns of (value - reference) (mean - reference).
-    Claim:   for exact means of n members over d independent columns, the scores of members and of
-             others differ by about sqrt(d / n) of their standard deviations.
+    Claim:   for exact means of n members over d independent columns, the mean scores of members
+             and nonmembers differ by about sqrt(d / n) standard deviations.
     Why:     a member's own value contributes 1 / n of each mean, so each column adds variance / n
              to the expected score; the standard deviation of a column's term is variance / sqrt(n).
     Source:  [Hom08].
@@ -52,8 +52,9 @@ def trace_members(people: Floats, means: ArrayLike, reference: ArrayLike) -> Flo
 
 
 def link_rows(published: Sequence[Hashable], outside: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return pairs of positions whose values occur once in each of two tables: the same person.
+    """Return the pairs of positions at which a value unique in both tables occurs.
 
+    Each pair is presumably the same person.
     Names were removed from ``published``, but the remaining values are also known from ``outside``.
     """
     first, second = _find_unique(published), _find_unique(outside)

@@ -28,19 +28,19 @@ from confide.expressions.tree import (
 
 __all__ = [
     "check_condition",
+    "conjunction",
     "has_aggregate",
-    "join_conditions",
     "lift_keys",
     "make_between",
     "make_call",
     "make_literal",
-    "plain_pattern",
+    "normalize_pattern",
 ]
 
 F = Function
 MAX_INTEGER: Final = 10**38
 INT64_LIMIT: Final = 2**63
-"""Integers from here on do not fit into 64 bits and become floats."""
+"""Integers of at least this value do not fit in 64 bits and become floats."""
 MAX_TEXT_LENGTH: Final = 1_000
 MAX_ROUND_DIGITS: Final = 15
 MAX_PARTS: Final = 5_000
@@ -63,8 +63,8 @@ def make_literal(value: object) -> Literal:
         case bool():
             return Literal(value, Kind.BOOL)
         case int() if abs(value) < MAX_INTEGER:
-            is_whole = -INT64_LIMIT <= value < INT64_LIMIT
-            return Literal(value, Kind.INT) if is_whole else Literal(float(value), Kind.FLOAT)
+            fits_int64 = -INT64_LIMIT <= value < INT64_LIMIT
+            return Literal(value, Kind.INT) if fits_int64 else Literal(float(value), Kind.FLOAT)
         case float() if math.isfinite(value):
             return Literal(value + 0.0, Kind.FLOAT)
         case str() if len(value) <= MAX_TEXT_LENGTH and not any(map(_is_control, value)):
@@ -84,7 +84,7 @@ def _plain(value: object) -> object:
     match value:
         case timedelta() | np.timedelta64():
             raise UnsupportedQuery("a span of time is no value; write a number, such as its days")
-        case datetime() | np.datetime64() if value != value:  # noqa: PLR0124  # NaT alone
+        case datetime() | np.datetime64() if value != value:  # noqa: PLR0124  # only NaT differs from itself
             raise UnsupportedQuery(
                 "NaT is no day; write a day, None for NULL, or is_null() to ask whether a day is "
                 "missing"
@@ -131,7 +131,7 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
                 f"ROUND takes from {-MAX_ROUND_DIGITS} to {MAX_ROUND_DIGITS} digits"
             )
         case F.LIKE, (text, Literal(value=str(pattern))):
-            arguments = (text, make_literal(plain_pattern(pattern)))
+            arguments = (text, make_literal(normalize_pattern(pattern)))
         case ((F.AND | F.OR), _):
             arguments = _flatten(function, arguments)
             if len(arguments) == 1:
@@ -147,20 +147,22 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
     return Call(function, tuple(arguments), kind)
 
 
-def plain_pattern(pattern: str) -> str:
+def normalize_pattern(pattern: str) -> str:
     """Return an equivalent LIKE pattern that takes few steps per character of a string.
 
     Claim: an engine that tries each part after a % at every position of a string compares at most
-           ``MAX_PART_WILDCARDS`` wildcards there, in addition to the pattern's own characters.
+           ``MAX_PART_WILDCARDS`` wildcards at each position, besides the pattern's literal
+           characters.
     Why:   a run of wildcards with a % in it matches any string of at least as many characters as
-           it has _. So its _ may precede the %, as the end of the part before, where they are
-           compared once. Only _ within a part, or at the end of the pattern, are compared
-           repeatedly, and these are counted.
+           it has _. So its underscores can move before the %, to the end of the preceding part,
+           where each is compared only once. Only _ within a part, or at the end of the pattern,
+           are compared repeatedly, and these are counted.
 
-    >>> plain_pattern("%__a%_%b_%")
+    >>> normalize_pattern("%__a%_%b_%")
     '__%a_%b_%'
 
-    # Privacy: without this, each _ after a % made a long string of one person measurably slower.
+    # Privacy: without this, each _ after a % made a query measurably slower if one person had a
+    # long string.
     """
     written = WILDCARDS.sub(lambda run: "_" * run[0].count("_") + "%", pattern)
     _, *parts = written.split("%")
@@ -207,7 +209,11 @@ def _check_fixed(function: Function, arguments: Sequence[Expression]) -> None:
 
 
 def _check_size(arguments: Sequence[Expression]) -> None:
-    """Refuse a tree that is too large; CASE x, NULLIF, and BETWEEN repeat parts of the SQL."""
+    """Refuse a tree that is too large.
+
+    Short SQL can give a large tree, because CASE x WHEN, NULLIF, and BETWEEN duplicate their
+    operands.
+    """
     if sum(map(size_of, arguments)) > MAX_PARTS:
         raise UnsupportedQuery(
             f"an expression has more than {MAX_PARTS:,} parts, counting those that CASE x WHEN, "
@@ -236,7 +242,7 @@ def make_between(value: Expression, low: Expression, high: Expression) -> Expres
     )
 
 
-def join_conditions(conditions: Sequence[Expression]) -> Expression | None:
+def conjunction(conditions: Sequence[Expression]) -> Expression | None:
     """Return the conjunction of the conditions, or None if there are none."""
     return make_call(F.AND, *conditions) if conditions else None
 
@@ -254,7 +260,7 @@ def has_aggregate(expression: Expression) -> bool:
 
 
 def lift_keys(expression: Expression, keys: Sequence[Expression]) -> Expression:
-    """Return a row's expression as an expression of its group, with keys by index.
+    """Rewrite a row-level expression as a group-level one, with a `Key` index for each group key.
 
     # Privacy: a column that is not a key may reach an answer only through an aggregate, so any
     # other column that remains is refused.

@@ -1,7 +1,7 @@
-"""Planning of sessions: the rows that a session needs, its tau, or the queries that it allows.
+"""Planning of holdout sessions: the rows needed, the accuracy tau, or the queries allowed.
 
 Every known bound is computed for the same request, so that they can be compared. The plan is the
-best bound with a method that confide can run.
+best bound whose method confide can run.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ MAX_QUERIES: Final = 10**12
 SHOWN_OVERFITS: Final = (1, 3, 10, 30, 100, 300)
 """Numbers of overfits to show for a given n and tau if queries and overfits are both left out."""
 
-Fits = Callable[[int, float, float, int, int], bool]
-"""A check whether a theorem covers (rows, tau, beta, queries, overfits)."""
+Covers = Callable[[int, float, float, int, int], bool]
+"""Checks whether a theorem covers (rows, tau, beta, queries, overfits)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Theorem:
 
     name: str
     method: str | None
-    fits: Fits
+    covers: Covers
     claim: str
     source: str
     needs_guess: bool = False
@@ -40,7 +40,7 @@ class Theorem:
 
     @property
     def can_be_chosen(self) -> bool:
-        """Whether confide can run it and it covers every answer to an adaptive analyst."""
+        """Whether confide can run it and its claim covers every answer to an adaptive analyst."""
         return self.method is not None and self.is_adaptive and self.is_for_every_answer
 
 
@@ -163,7 +163,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class HoldoutPlan:
-    """The best bound that confide can run, with all others for comparison, best first.
+    """The best bound whose method confide can run, plus all bounds for comparison, best first.
 
     ``sought`` is the name of the quantity that was computed: n, tau, queries or overfits.
     """
@@ -213,12 +213,17 @@ def plan(
     n: int | None = None,
     epsilon: Number | None = None,
 ) -> HoldoutPlan:
-    """Return the size of a session by every known bound, best first, without reading any data.
+    """Compute the omitted quantity under every known bound, best first, without reading any data.
+
+    With probability at least 1 - ``beta``, answers are within ``tau`` of the population's values;
+    each bound states its exact claim. An overfit is a query whose guess (its mean over the
+    training rows) is not close to its mean over the holdout.
 
     Leave out the quantity to compute: ``n`` (the rows of the holdout), or ``tau`` for a given n, or
     ``queries``, ``overfits`` or both for a given n and tau. If n or tau is computed without
-    ``overfits``, only bounds that need no guesses are shown. With ``epsilon`` the whole session
-    must also be epsilon-DP. Then ``overfits`` is required, because overfits are what costs privacy.
+    ``overfits``, the plan shows only bounds for methods in which the analyst submits no guess with
+    each query. With ``epsilon`` the whole session must also be epsilon-DP. Then ``overfits`` must
+    be given or computed, because only overfits cost privacy.
 
     >>> found = plan(tau=0.1, beta=0.05, queries=100, overfits=10)
     >>> found.n, found.method
@@ -233,7 +238,7 @@ def plan(
     pairs = [(one, theorem) for theorem in theorems for one in request.variants(theorem)]
     found = [bound for one, theorem in pairs if (bound := one.solve(theorem)) is not None]
     found.sort(key=request.rank)
-    chosen = next(filter(request.prefers, found), None)
+    chosen = next(filter(request.accepts, found), None)
     if chosen is None:
         raise UnsupportedQuery(
             "no method keeps this: ask for a larger tau or beta, fewer queries or overfits, or "
@@ -253,13 +258,13 @@ def plan(
 
 def _private_theorem(request: "_Request", epsilon: Fraction) -> Theorem:
     """Return the theorem for epsilon-DP sessions: Thresholdout, whose overfits cost privacy."""
-    if not (request.has_overfits or request.is_open):
+    if not (request.has_overfits or request.omits_counts):
         raise BadDeclaration(
             "with epsilon= the session is paid by its overfits, got none; say overfits= too"
         )
-    fits = partial(noisy_bounds.fits_private, epsilon=epsilon)
+    covers = partial(noisy_bounds.fits_private, epsilon=epsilon)
     claim = f"{UNTIL_LAST_OVERFIT}; epsilon-DP with epsilon = {float(epsilon):.4g}"
-    return Theorem("thresholdout", "thresholdout", fits, claim, "DFHPRR15b", needs_guess=True)
+    return Theorem("thresholdout", "thresholdout", covers, claim, "DFHPRR15b", needs_guess=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,14 +299,18 @@ class _Request:
         return cls(beta=failure, sought=sought, **kept)  # type: ignore[arg-type]
 
     @property
-    def is_open(self) -> bool:
-        """Whether both queries and overfits are left out."""
+    def omits_counts(self) -> bool:
+        """Whether both queries and overfits are omitted."""
         return self.sought == "queries" and self.overfits is None
 
-    def prefers(self, bound: Bound) -> bool:
-        """Return whether a bound may be the plan; with open overfits, one with a medium number."""
-        fits = not self.is_open or bound.overfits in (None, SHOWN_OVERFITS[2])
-        return bound.can_be_chosen and fits
+    def accepts(self, bound: Bound) -> bool:
+        """Return whether a bound may be the plan.
+
+        If queries and overfits are both omitted, only a bound without overfits or with a medium
+        number of them qualifies.
+        """
+        qualifies = not self.omits_counts or bound.overfits in (None, SHOWN_OVERFITS[2])
+        return bound.can_be_chosen and qualifies
 
     @property
     def has_overfits(self) -> bool:
@@ -309,10 +318,15 @@ class _Request:
         return self.overfits is not None or self.sought == "overfits"
 
     def variants(self, theorem: Theorem) -> "list[_Request]":
-        """Return the requests for a theorem: none if it needs a number of overfits."""
+        """Return the requests to solve for a theorem.
+
+        There are none if it needs a number of overfits, and n or tau is computed without one.
+        """
         if self.has_overfits or not theorem.needs_guess:
             return [self]
-        return [replace(self, overfits=size) for size in SHOWN_OVERFITS] if self.is_open else []
+        return (
+            [replace(self, overfits=size) for size in SHOWN_OVERFITS] if self.omits_counts else []
+        )
 
     def rank(self, bound: Bound) -> tuple[float, str]:
         """Return the sort key of a bound; the best comes first."""
@@ -346,7 +360,7 @@ class _Request:
     def holds(self, theorem: Theorem) -> bool:
         """Return whether a theorem covers exactly these quantities."""
         overfits = min(self.overfits or 1, self.queries)
-        return theorem.fits(self.n, self.tau, self.beta, self.queries, overfits)
+        return theorem.covers(self.n, self.tau, self.beta, self.queries, overfits)
 
 
 def _count(name: str, value: int | None) -> int | None:

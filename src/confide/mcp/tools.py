@@ -23,7 +23,7 @@ from confide.mcp.arguments import omit_none, show_percents
 __all__ = ["HttpBackend", "RequestBody", "ToolBackend", "Tools", "make_tools"]
 
 RequestBody = dict[str, Any]
-"""The JSON body of a request to a server route; responses have the routes' format too."""
+"""The JSON body of a request to a server route. Responses also use the route's format."""
 
 
 class ToolBackend(Protocol):
@@ -98,34 +98,37 @@ class HttpBackend:
 
     def ask(self, body: RequestBody) -> dict[str, Any]:
         """Return the answer to a query, and charge for it."""
-        return self._post_with_key("/v1/query", body)
+        return self._post_idempotently("/v1/query", body)
 
     def choose(self, body: RequestBody) -> dict[str, Any]:
         """Return the chosen candidate, and charge for it."""
-        return self._post_with_key("/v1/choose", body)
+        return self._post_idempotently("/v1/choose", body)
 
     def release(self, body: RequestBody) -> dict[str, Any]:
         """Return the answers to a batch of queries, and charge for them once."""
-        return self._post_with_key("/v1/release", body)
+        return self._post_idempotently("/v1/release", body)
 
     def watch(self, body: RequestBody) -> dict[str, Any]:
         """Open a threshold session, and charge for it once."""
-        return self._post_with_key("/v1/watches", body)
+        return self._post_idempotently("/v1/watches", body)
 
     def watch_ask(self, watch: int, body: RequestBody) -> dict[str, Any]:
         """Return whether an answer is above the threshold of a session."""
-        return self._post_with_key(f"/v1/watches/{watch}/ask", body)
+        return self._post_idempotently(f"/v1/watches/{watch}/ask", body)
 
     def estimate(self, body: RequestBody) -> dict[str, Any]:
         """Return an estimate, and charge for it."""
-        return self._post_with_key("/v1/statistics", body)
+        return self._post_idempotently("/v1/statistics", body)
 
     def holdout_ask(self, name: str, predictions: list[float]) -> dict[str, Any]:
         """Return the score of predictions on a holdout."""
         return self._connection.holdout_ask(name, predictions)
 
-    def _post_with_key(self, path: str, body: RequestBody) -> dict[str, Any]:
-        """Return the response of a route; a random key makes retries free."""
+    def _post_idempotently(self, path: str, body: RequestBody) -> dict[str, Any]:
+        """Return a route's response.
+
+        A random idempotency key keeps a retry from being charged again.
+        """
         return self._connection.send("POST", path, {"key": secrets.token_hex(16), **body})
 
 
@@ -166,7 +169,7 @@ def _unknown(given: str, schema: ArgumentSchemas) -> str:
 
 
 def _describe_problems(problems: Sequence[Any], schema: ArgumentSchemas) -> list[str]:
-    """Return the problem and the description of each argument, without its value."""
+    """Return one message per invalid argument, with its description but not the submitted value."""
     found: dict[str, str] = {}
     for problem in problems:
         argument = str(problem["loc"][0])
@@ -225,7 +228,7 @@ class _ToolRunner:
             found: T = show_percents(work(self.backend_of(context)))
         except (Refusal, BadDeclaration) as refusal:
             raise ToolError(f"{as_refusal(refusal).code}: {refusal}") from None
-        except Exception as error:  # noqa: BLE001  # no exception may reach a model
+        except Exception as error:  # noqa: BLE001  # no exception details may reach a model
             LOG.warning("a tool failed with %s", error_location(error))
             raise ToolError(FAULT_MESSAGE) from None
         return found
@@ -330,7 +333,7 @@ def _add_watch_tools(server: MCPServer[Any], runner: _ToolRunner) -> None:
 
 
 def _add_estimate_tool(server: MCPServer[Any], runner: _ToolRunner) -> None:
-    """Add the tool for the statistics registered now."""
+    """Add the tool for the currently registered statistics."""
 
     async def estimate(context: ToolContext, **body: Any) -> ToolResult:
         return await runner.run(context, lambda backend: backend.estimate(omit_none(**body)))

@@ -23,22 +23,25 @@ __all__ = ["KeySelection"]
 class KeySelection:
     """A mechanism that releases the keys whose noisy number of units reaches a threshold.
 
-    ``keys_per_unit`` is the maximum number of keys under which one unit is counted, once each. Set
-    the noise by ``epsilon`` (Laplace) or by ``mu`` (Gaussian). ``delta`` bounds the probability
-    that a key of a single unit is selected.
+    ``keys_per_unit`` is the maximum number of keys to which one unit contributes, at most once per
+    key. Give ``epsilon`` for Laplace noise, or ``mu`` or ``rho`` for Gaussian noise. ``delta``
+    bounds the probability that any of the up to ``keys_per_unit`` keys held by one unit alone is
+    selected.
 
-    Law:     a key with n units has count n + Z, and is selected, with that count, if n + Z >= t.
+    Law:     with noise Z and threshold t, a key with n units is released with count n + Z if
+             n + Z >= t.
     Claim:   epsilon-DP (or mu-Gaussian DP) except with probability d = 1 - (1 - p)^L, where
              p = P(1 + Z >= t) and L = keys_per_unit; t is the smallest with d <= delta. The same
              d holds under add-remove and replace.
     Why:     the keys that both neighboring datasets contain form a noisy histogram. One dataset
              has k keys of its own, the other k', each with one unit; k and k' are at most L. With
-             probability (1 - p)^k, or (1 - p)^k', none of these keys is selected, independently
-             of the rest, and then the output is that of the histogram. Both are at least 1 - d.
-             So each output distribution is a mixture of the histogram's, with weight 1 - d, and
-             another one, with weight d. The histograms satisfy their guarantee.
+             probability (1 - p)^k for the first dataset and (1 - p)^k' for the second, none of
+             these keys is selected, independently of the rest, and then the output is that of the
+             histogram. Both are at least 1 - d. So each output distribution is a mixture of the
+             histogram's, with weight 1 - d, and another one, with weight d. The two histograms'
+             output distributions satisfy epsilon-DP (or mu-Gaussian DP).
     Source:  [KKMN09], [DVGM22]; the bound for L > 1 is argued above.
-    Checked: tests/mechanisms/test_key_selection.py (law, delta in full for small cases),
+    Checked: tests/mechanisms/test_key_selection.py (law, exact delta for small cases),
              tests/audit/test_claims.py (claim).
 
     >>> KeySelection(keys_per_unit=1, epsilon=1, delta=1e-6).threshold
@@ -72,9 +75,13 @@ class KeySelection:
 
     @property
     def loss(self) -> ApproximateLoss:
-        """The privacy loss of one release, with the delta of the integer threshold."""
+        """The privacy loss of one release.
+
+        Its delta is the one that the integer threshold actually achieves, which may be below the
+        requested one.
+        """
         failure = probability_above(
-            lambda: _naming_probability(self.noise, self.threshold, self.keys_per_unit)
+            lambda: _single_unit_release_probability(self.noise, self.threshold, self.keys_per_unit)
         )
         return ApproximateLoss(inner=self.inner, failure=failure)
 
@@ -84,9 +91,10 @@ class KeySelection:
         """Return a mask of the selected keys and the noisy counts, zero for other keys.
 
         Show only the selected keys with their counts. The number of other keys, and their
-        positions among the selected ones, are data.
+        positions among the selected ones, are sensitive.
         """
-        # Privacy: answer data without any key like other data; do not refuse it.
+        # Privacy: treat data with no keys like any other data; refusing would reveal that there
+        # are none.
         units = read_integers("counts", counts, least=0).reshape(-1)
         if (units < 1).any():
             raise BadDeclaration("counts must be at least 1, since a key without a unit is no key")
@@ -115,25 +123,32 @@ def _loss_and_noise(
     rho: Number | None,
     neighbours: Neighbours,
 ) -> tuple[PureLoss | GaussianLoss, DiscreteLaplace | RoundedGaussian]:
-    moves = histogram_sensitivity(neighbours, cells=keys)
+    sensitivity = histogram_sensitivity(neighbours, cells=keys)
     if sum(value is not None for value in (epsilon, mu, rho)) != 1:
         raise BadDeclaration("key selection needs epsilon, mu or rho: one of the three")
     if epsilon is not None:
         exact = positive("epsilon", epsilon)
-        return PureLoss(epsilon=exact), DiscreteLaplace(moves.l1 / exact)
+        return PureLoss(epsilon=exact), DiscreteLaplace(sensitivity.l1 / exact)
     mu_squared = positive("mu", mu) ** 2 if rho is None else 2 * positive("rho", rho)
-    return GaussianLoss(mu_squared=mu_squared), RoundedGaussian(moves.l2_squared / mu_squared)
+    return GaussianLoss(mu_squared=mu_squared), RoundedGaussian(sensitivity.l2_squared / mu_squared)
 
 
-def _naming_probability(noise: DiscreteLaplace | RoundedGaussian, threshold: int, keys: int) -> arb:
+def _single_unit_release_probability(
+    noise: DiscreteLaplace | RoundedGaussian, threshold: int, keys: int
+) -> arb:
     """Return a ball around 1 - (1 - P(1 + Z >= threshold))^keys, for a threshold of at least 2."""
     alone = noise.tail(threshold - 1) / 2
     return -((-alone).log1p() * keys).expm1()
 
 
 def _threshold(noise: DiscreteLaplace | RoundedGaussian, keys: int, delta: Fraction) -> int:
-    """Return the smallest threshold, at least 2, whose selection probability is at most delta."""
+    """Return the smallest threshold, at least 2, that rarely releases any single-unit key.
+
+    The probability of releasing any of ``keys`` such keys is at most ``delta``.
+    """
     return first_integer(
-        lambda threshold: not is_above(lambda: _naming_probability(noise, threshold, keys), delta),
+        lambda threshold: (
+            not is_above(lambda: _single_unit_release_probability(noise, threshold, keys), delta)
+        ),
         start=2,
     )

@@ -3,7 +3,7 @@
 Cells depend only on the declaration and the number of groups. If there are few distinct values,
 each gets its own cell. Otherwise cells are narrow compared both with the entire range and with
 the value itself: the position of a value is the sum of a linear term and a term that is
-logarithmic on both sides of zero, with equal shares.
+logarithmic on both sides of zero. Each term gets half of the cells.
 """
 
 import math
@@ -27,7 +27,7 @@ MAX_CELLS: Final = 2**18
 MIN_CELLS: Final = 2**12
 MAX_EQUAL_CELLS: Final = 2**10
 CURVE_DEPTH: Final = 2.0**30
-"""The ratio of the largest number of a range to the magnitude below which cells stop shrinking."""
+"""The ratio of a range's largest magnitude to the one below which cells stop getting narrower."""
 
 MIN_MAGNITUDE: Final = 1e-290
 BISECTION_STEPS: Final = 120
@@ -40,11 +40,11 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class GridCells:
-    """One cell per value of a grid, starting at the grid's center.
+    """One cell per value of a grid, from its lowest value (stored here as its ``center``).
 
-    Up to 1,024 values have equal weights. With more values, each has weight 1 plus a share of an
-    equal total that decreases with its distance from zero: wide ranges are usually declared for
-    rare values.
+    Up to 1,024 values have equal weights. With more values, each has weight 1 plus a bonus that
+    decreases with its distance from zero; the bonuses add up to about the number of cells. The
+    reason is that wide ranges are usually declared to cover rare values.
     """
 
     grid: ValueGrid
@@ -99,9 +99,10 @@ class AsinhCells:
 
     The position of x is line * (x - low) + bend * (asinh(rate * x) - asinh(rate * low)).
 
-    Why: both terms increase with x, so cells are in order. The first term alone makes all cells
-         range / line wide, the second alone makes cells of about |x| / bend, and together each is
-         narrower. Privacy requires only that a row's cell is a function of that row.
+    Why: both terms increase with x, so cells are in order. The first term alone makes every
+         cell 1 / line wide; the second alone makes cells about |x| / bend wide, except near zero;
+         together, each cell is narrower than either. Privacy requires only that a row's cell is a
+         function of that row.
     """
 
     low: float
@@ -131,7 +132,7 @@ class AsinhCells:
         return positions
 
     def middle(self, cells: Integers) -> Floats:
-        """Return a value in each cell, which is an integer if the argument is."""
+        """Return a value in each cell, rounded to an integer if the argument is an integer."""
         values = self._invert(cells.astype(np.float64) + 0.5)
         return np.clip(np.rint(values), self.low, self.high) if self.is_integer else values
 
@@ -148,7 +149,7 @@ class AsinhCells:
         for _ in range(BISECTION_STEPS):
             middle = low / 2 + high / 2
             curve = np.arcsinh(self.rate * middle) - self.offset
-            with np.errstate(over="ignore"):  # the widest range overflows
+            with np.errstate(over="ignore"):  # the widest ranges may overflow to infinity
                 is_below = self.line * (middle - self.low) + self.bend * curve < positions
             low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
         low = np.where(positions >= self.count, self.high, low)
@@ -159,14 +160,14 @@ Cells = GridCells | AsinhCells
 
 
 def cells_for(
-    found: Range, step: Fraction | None, groups: int | None, *, is_integer: bool
+    value_range: Range, step: Fraction | None, groups: int | None, *, is_integer: bool
 ) -> Cells | None:
     """Return cells for a bounded range, or None if there are too many groups for them.
 
-    ``step`` is the declared step, or 1 for integers, if any. ``groups`` is the number of groups in
-    the answer, or None if it is unknown.
+    ``step`` is the declared step, 1 for integers without one, or None. ``groups`` is the number of
+    groups in the answer, or None if it is unknown.
     """
-    low, high = Fraction(found.low), Fraction(found.high)
+    low, high = Fraction(value_range.low), Fraction(value_range.high)
     group_count = groups or TARGET_TOTAL_CELLS // MIN_CELLS
     for grain in [
         *([] if step is None else [step]),
@@ -174,7 +175,9 @@ def cells_for(
     ]:
         first, last = round(low / grain), round(high / grain)
         if last - first < min(MAX_VALUES, MAX_TOTAL_CELLS // group_count):
-            return GridCells(ValueGrid(first * grain, grain, 0, last - first), found, is_integer)
+            return GridCells(
+                ValueGrid(first * grain, grain, 0, last - first), value_range, is_integer
+            )
     count = max(
         MIN_CELLS, min(MAX_CELLS, 2 ** math.floor(math.log2(TARGET_TOTAL_CELLS / group_count)))
     )
@@ -186,13 +189,15 @@ def cells_for(
 def _asinh_cells(low: float, high: float, count: int, *, is_integer: bool) -> AsinhCells:
     """Return cells spread half along the line and half along the curve.
 
-    Where the curve is nearly a line itself (within a factor e), or numbers are too small for it,
+    If the curve's slope varies by at most about a factor of e, or the numbers are too small for it,
     all cells are spread along the line.
     """
     largest = max(abs(low), abs(high))
     rate = CURVE_DEPTH / largest if largest > MIN_MAGNITUDE else 0.0
     rise = math.asinh(rate * high) - math.asinh(rate * low)
     is_bent = rise > 1.0
-    along = count / 2 if is_bent else count
-    line = float(Fraction(along) / (Fraction(high) - Fraction(low)))
-    return AsinhCells(low, high, count, line, along / rise if is_bent else 0.0, rate, is_integer)
+    cells_per_term = count / 2 if is_bent else count
+    line = float(Fraction(cells_per_term) / (Fraction(high) - Fraction(low)))
+    return AsinhCells(
+        low, high, count, line, cells_per_term / rise if is_bent else 0.0, rate, is_integer
+    )

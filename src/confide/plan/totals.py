@@ -11,7 +11,7 @@ from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Expression
 from confide.plan.range_analysis import ANY_INT, ANY_LENGTH, UNBOUNDED, Range, RangeAnalysis
-from confide.query.canonical import quote
+from confide.query.canonical import short_text
 
 __all__ = [
     "MAX_SQUARED_INPUT",
@@ -108,15 +108,15 @@ def bound_of(argument: Expression, analysis: RangeAnalysis, limit: float = MAX_S
     """Return the range of an argument, or refuse it if it is unbounded or exceeds ``limit``."""
     found = analysis.find(argument)
     if found.is_empty:
-        raise UnsupportedQuery(f"{quote(argument)} is always NULL; leave it out")
+        raise UnsupportedQuery(f"{short_text(argument)} is always NULL; leave it out")
     if not found.is_bounded or _is_as_wide_as_its_type(argument, analysis):
         raise UnsupportedQuery(
-            f"{quote(argument)} has no bounds, so one person could change the answer without "
+            f"{short_text(argument)} has no bounds, so one person could change the answer without "
             "limit; write LEAST(GREATEST(..., low), high) around it, where NULL becomes low"
         )
     if found.largest > limit:
         raise UnsupportedQuery(
-            f"{quote(argument)} can be larger than {limit:.0e}, so the answer or its "
+            f"{short_text(argument)} can be larger than {limit:.0e}, so the answer or its "
             "interval might be infinite; write LEAST(GREATEST(..., low), high) around it, "
             "where NULL becomes low, or scale it"
         )

@@ -9,15 +9,15 @@ from confide.declare.budget import PriceArgs, QueryArgs, show_keywords
 from confide.errors import UnsupportedQuery
 from confide.expressions.construct import (
     check_condition,
+    conjunction,
     has_aggregate,
-    join_conditions,
     lift_keys,
     make_call,
     make_literal,
 )
 from confide.expressions.terms import AggregateTerm, Applied, Constant, Named, Term
 from confide.expressions.tree import Column, Expression
-from confide.query.canonical import describe
+from confide.query.canonical import default_name
 from confide.query.scope import (
     Member,
     Names,
@@ -194,7 +194,7 @@ class TableQuery:
         found = [(name, check_key(resolver.read(term))) for name, term in self.keys]
         keys = tuple(dict.fromkeys(key for _, key in found))
         named = [
-            *((name or describe(key), key) for name, key in found),
+            *((name or default_name(key), key) for name, key in found),
             *((name, resolver.read(term)) for name, term in self.statistics),
         ]
         return keys, [
@@ -250,10 +250,10 @@ class _Resolver:
         """Return the conjunction of conditions on rows, or on groups if ``keys`` is given."""
         read = [check_condition(self.read(term)) for term in terms]
         if keys is not None:
-            return join_conditions([lift_keys(condition, keys) for condition in read])
+            return conjunction([lift_keys(condition, keys) for condition in read])
         if any(map(has_aggregate, read)):
             raise UnsupportedQuery("where speaks of rows; conditions on statistics go to having()")
-        return join_conditions(read)
+        return conjunction(read)
 
     def _find(self, name: str) -> Column:
         label: str | None = None

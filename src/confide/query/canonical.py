@@ -16,7 +16,7 @@ from confide.expressions.tree import AggregateCall, Call, Column, Expression, Ke
 from confide.query.scope import UNIT
 from confide.query.tree import Join, JoinKind, Output, PerUnit, Query, Scan, Source, fold_name
 
-__all__ = ["Writer", "canonical", "describe", "quote"]
+__all__ = ["Writer", "canonical", "default_name", "short_text"]
 
 F = Function
 PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -76,7 +76,7 @@ TRUNCATION_UNITS: Final = {
 
 def canonical(query: Query) -> str:
     """Return the query as one deterministic line of SQL."""
-    writer = Writer(query.keys, first=_first_alias(query.source))
+    writer = Writer(query.keys, first_alias=_first_alias(query.source))
     parts = ["SELECT", ", ".join(map(writer.output, query.outputs)), *_write_body(query, writer)]
     if query.keys:
         parts += ["GROUP BY", ", ".join(map(writer.write, query.keys))]
@@ -93,14 +93,14 @@ def canonical(query: Query) -> str:
     return " ".join(parts)
 
 
-def describe(expression: Expression) -> str:
+def default_name(expression: Expression) -> str:
     """Return a short default name for an output without an alias.
 
     >>> from confide.aggregates import make_aggregate
-    >>> describe(make_aggregate("COUNT"))
+    >>> default_name(make_aggregate("COUNT"))
     'count(*)'
     """
-    writer = Writer((), first="")
+    writer = Writer((), first_alias="")
     match expression:
         case Column(name=name):
             return name
@@ -111,29 +111,32 @@ def describe(expression: Expression) -> str:
             return fold_name(writer.write(expression))
 
 
-def quote(expression: Expression) -> str:
+def short_text(expression: Expression) -> str:
     """Return an expression as text for a message, truncated if it is long.
 
     >>> from confide.declare import Kind
-    >>> quote(Literal(3, Kind.INT))
+    >>> short_text(Literal(3, Kind.INT))
     '3'
     """
-    text = Writer((), first="").write(expression)
+    text = Writer((), first_alias="").write(expression)
     return text if len(text) <= MAX_QUOTED_LENGTH else f"{text[: MAX_QUOTED_LENGTH - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes the expressions of one SELECT; ``first`` is its first table, or "" to omit tables."""
+    """Writes the expressions of one SELECT.
+
+    ``first_alias`` is the alias of its first table, or "" to leave column names unqualified.
+    """
 
     keys: Sequence[Expression]
-    first: str
+    first_alias: str
 
     def output(self, output: Output) -> str:
         return f"{self.write(output.expression)} AS {quote_name(output.name)}"
 
     def unit(self) -> str:
-        return f"{self.first}.{UNIT}" if self.first else UNIT
+        return f"{self.first_alias}.{UNIT}" if self.first_alias else UNIT
 
     def write(self, expression: Expression, min_precedence: int = 0) -> str:
         """Return an expression, in parentheses if its precedence is below ``min_precedence``."""
@@ -144,7 +147,7 @@ class Writer:
         """Return the text of an expression and its precedence."""
         match expression:
             case Column(table=table, name=name):
-                return (f"{table}." if self.first else "") + quote_name(name), ATOM
+                return (f"{table}." if self.first_alias else "") + quote_name(name), ATOM
             case Literal():
                 text = _write_literal(expression)
                 return text, UNARY if text.startswith("-") else ATOM
@@ -214,12 +217,12 @@ def _write_source(source: Source) -> str:
         case Scan(table=table, alias=alias):
             return f"{quote_name(table)} AS {alias}"
         case PerUnit(alias=alias, outputs=outputs):
-            writer = Writer((), first=_first_alias(source.source))
+            writer = Writer((), first_alias=_first_alias(source.source))
             listed = ", ".join([writer.unit(), *map(writer.output, outputs)])
             body = " ".join(_write_body(source, writer))
             return f"(SELECT {listed} {body} GROUP BY {writer.unit()}) AS {alias}"
         case Join(left=left, right=right, kind=kind, on=on):
-            writer = Writer((), first=_first_alias(left))
+            writer = Writer((), first_alias=_first_alias(left))
             pairs = [
                 f"{writer.write(one, COMPARISON + 1)} = {writer.write(other)}" for one, other in on
             ]

@@ -9,7 +9,7 @@ from confide.aggregates.needs import (
     CountColumn,
     Ends,
     Floats,
-    Marks,
+    Mask,
     Need,
     QuantileColumn,
     ReleasedColumn,
@@ -18,7 +18,7 @@ from confide.aggregates.needs import (
 )
 from confide.plan import Plan, PlannedAggregate
 
-__all__ = ["Floats", "Marks", "estimate", "half_width", "interval", "is_clipped"]
+__all__ = ["Floats", "Mask", "estimate", "half_width", "interval", "is_clipped"]
 
 ChosenEnds = Callable[[int], Ends]
 """Function that returns the chosen interval ends of a quantile, given its index."""
@@ -62,7 +62,7 @@ def half_width(
     return linear_half_width(estimate(statistic, plan, noise), confidence)
 
 
-def is_clipped(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Marks:
+def is_clipped(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Mask:
     """Return a mask of means moved out of their range, and of variances not above zero."""
     call = statistic.aggregate
     return function_of(call).is_clipped(call, _columns(statistic, plan, totals))

@@ -190,4 +190,4 @@ def _bound(end: int | float) -> str:
 
 
 def _text(expression: Expression) -> str:
-    return Writer((), first="").write(expression)
+    return Writer((), first_alias="").write(expression)

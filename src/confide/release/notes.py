@@ -40,7 +40,7 @@ def _quantile_notes(plan: Plan) -> Iterator[str]:
     if not asked:
         return
     worst, aggregate = max(asked, key=lambda one: one[0].rows_needed)
-    name, count = Writer((), first="").write(aggregate), len(plan.quantiles)
+    name, count = Writer((), first_alias="").write(aggregate), len(plan.quantiles)
     others = f", which it affects most of {count} quantiles," if count > 1 else ""
     place = "a group" if plan.query.keys else "a table"
     yield (

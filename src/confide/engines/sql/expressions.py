@@ -1,11 +1,12 @@
 """Row expressions as SQL that never fails, and small builders of SQL trees.
 
-Integers are 64-bit where their range proves that they cannot overflow, and doubles otherwise.
-Doubles stay finite: results that could be infinite or NaN become NULL. No text of the analyst's
-enters the SQL; literals are built as literals.
+Integer arithmetic is exact where ranges prove that it stays within 2^53. Otherwise it is done in
+doubles (remainders in 64-bit integers), and the result is cast to a 64-bit integer or becomes NULL.
+Doubles stay finite: results that could be infinite or NaN become NULL. No text from the analyst is
+spliced into the SQL; literals become literal nodes.
 
 Trees are assembled without copying, which would otherwise take most of the time. So a node may
-have one parent only, and is copied where it is used again.
+have only one parent and must be copied to be used again.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,10 +27,10 @@ __all__ = [
     "UNIT",
     "Emitter",
     "Sql",
-    "between",
     "call",
     "case",
     "cast",
+    "clamp_to",
     "clamped",
     "column",
     "finite",
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 SAFE_INT: Final = 2**53
-POSITION_FUNCTIONS: Final = frozenset({Function.ROUND, Function.SUBSTR})
+CLAMPED_ARGUMENT_FUNCTIONS: Final = frozenset({Function.ROUND, Function.SUBSTR})
 OVERFLOWING: Final = frozenset(
     {Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.NEGATE, Function.ABS}
 )
@@ -79,14 +80,14 @@ Sql = sql.Expr
 Args = Sequence[Sql]
 
 
-def cast(value: Sql, kind: str) -> Sql:
-    """Return a cast that cannot fail, given the value's range."""
-    return sql.Cast(this=value, to=sql.DataType(this=SQL_TYPES[kind]))
+def cast(value: Sql, type_name: str) -> Sql:
+    """Return a plain CAST; the caller must know from the value's range that it cannot fail."""
+    return sql.Cast(this=value, to=sql.DataType(this=SQL_TYPES[type_name]))
 
 
-def try_cast(value: Sql, kind: str) -> Sql:
+def try_cast(value: Sql, type_name: str) -> Sql:
     """Return a cast that gives NULL if it cannot be done."""
-    return sql.TryCast(this=value, to=sql.DataType(this=SQL_TYPES[kind]))
+    return sql.TryCast(this=value, to=sql.DataType(this=SQL_TYPES[type_name]))
 
 
 def number(value: float) -> Sql:
@@ -99,19 +100,19 @@ def number(value: float) -> Sql:
 
 
 def typed(value: Sql, kind: Kind | None) -> Sql:
-    """Return a column annotated with its type, for engines that must know what they cast."""
+    """Annotate a value with its type, for engines whose casts depend on it."""
     if kind is not None:
         value.type = KIND_TYPES[kind]
     return value
 
 
 def call(name: str, *arguments: Sql) -> Sql:
-    """Return a call of an engine function by its unquoted name."""
+    """Return a call to an engine function, with its name unquoted."""
     return sql.Anonymous(this=name, expressions=list(arguments))
 
 
 def case(condition: Sql, value: Sql, otherwise: Sql | None = None) -> Sql:
-    """Return a CASE with one condition; without ``otherwise``, it gives NULL if that is not met."""
+    """Return a one-branch CASE; without ``otherwise``, it is NULL unless the condition is true."""
     return sql.Case(ifs=[sql.If(this=condition, true=value)], default=otherwise)
 
 
@@ -119,8 +120,8 @@ def case(condition: Sql, value: Sql, otherwise: Sql | None = None) -> Sql:
 class Emitter:
     """Writes expressions over columns whose ranges are known.
 
-    Expressions in ``named`` were computed before, and are referred to by these names. Calls among
-    them are doubles.
+    ``named`` maps expressions computed in a subquery to their column names. Every function call in
+    it has type double.
     """
 
     ranges: Ranges
@@ -150,14 +151,16 @@ class Emitter:
 
     def _column(self, expression: Expression, name: str, table: str | None = None) -> Sql:
         found = sql.column(name, table=table, quoted=True)
-        is_exact = expression.kind is not Kind.INT or _is_safe(self.finder.find(expression))
+        is_exact = expression.kind is not Kind.INT or _is_exact_as_double(
+            self.finder.find(expression)
+        )
         return typed(found, expression.kind) if is_exact else found
 
     def _call(self, expression: Call, function: F, arguments: tuple[Expression, ...]) -> Sql:
         found = self.finder.find(expression)
-        as_doubles = expression.kind is Kind.FLOAT or not _is_safe(found)
+        as_doubles = expression.kind is Kind.FLOAT or not _is_exact_as_double(found)
         parts = [self.emit(argument) for argument in arguments]
-        if function in POSITION_FUNCTIONS:
+        if function in CLAMPED_ARGUMENT_FUNCTIONS:
             parts[1:] = map(_clamped_position, arguments[1:])
         if function is F.TO_TEXT and arguments[0].kind is Kind.FLOAT:
             parts = [_without_negative_zero(parts[0])]
@@ -190,9 +193,11 @@ def _without_negative_zero(value: Sql) -> Sql:
 
 
 def _integer_literal(value: int) -> Sql:
-    """Return a 64-bit integer literal; NULL for larger ones, which front ends turn into doubles.
+    """Return a 64-bit integer literal, or NULL if it does not fit.
 
-    # Privacy: engines give short literals 32 bits, and sums of these may fail on some rows only.
+    Front ends have already turned such integers into doubles.
+
+    # Privacy: engines make small literals 32-bit, and their sums may overflow on only some rows.
     """
     return cast(number(value) if -(2**63) <= value < 2**63 else sql.Null(), "BIGINT")
 
@@ -208,10 +213,11 @@ def _clamped_position(argument: Expression) -> Sql:
 
 
 def valid_date(value: Sql) -> Sql:
-    """Return a date of the years 1 to 9999, else NULL: engines know others, and infinite ones.
+    """Return a date of the years 1 to 9999, or NULL for other dates and infinite ones.
 
-    Dates outside move to the day before the first or after the last, and these become NULL. So
-    does NULL, which GREATEST skips.
+    Engines also support dates outside this range, and infinite dates. Dates outside the range are
+    clamped to the day just before or just after it, and those two days become NULL. A NULL input
+    also becomes the day before, since GREATEST skips NULL, and so ends up NULL.
     """
     day = number(1)
     before, after = literal(date.min) - day, literal(date.max) + day
@@ -241,7 +247,7 @@ def literal(value: object) -> Sql:
             return sql.Literal.string(str(value))
 
 
-def _is_safe(found: Range) -> bool:
+def _is_exact_as_double(found: Range) -> bool:
     return found.is_bounded and found.largest <= SAFE_INT
 
 
@@ -259,7 +265,7 @@ def _chain(node: type[sql.Connector]) -> Callable[[Args], Sql]:
     return write
 
 
-def _named(name: str) -> Callable[[Args], Sql]:
+def _function_call(name: str) -> Callable[[Args], Sql]:
     return lambda parts: call(name, *parts)
 
 
@@ -267,7 +273,7 @@ def _as_day(part: Sql) -> Sql:
     return cast(part, "DATE")
 
 
-def _part_of_day(name: str) -> Callable[[Args], Sql]:
+def _date_part(name: str) -> Callable[[Args], Sql]:
     return lambda parts: call(name, _as_day(parts[0]))
 
 
@@ -288,7 +294,7 @@ def _case(parts: Args) -> Sql:
     return sql.Case(ifs=branches, default=otherwise)
 
 
-def _within(parts: Args) -> Sql:
+def _in_list(parts: Args) -> Sql:
     return sql.Paren(this=sql.In(this=parts[0], expressions=list(parts[1:])))
 
 
@@ -353,29 +359,29 @@ RULES: Final[dict[F, Callable[[Args], Sql]]] = {
     F.OR: _chain(sql.Or),
     F.NOT: lambda parts: sql.Paren(this=sql.Not(this=parts[0])),
     F.IS_NULL: lambda parts: sql.Paren(this=sql.Is(this=parts[0], expression=sql.Null())),
-    F.IN: _within,
+    F.IN: _in_list,
     F.LIKE: _binary(sql.Like),
     F.CASE: _case,
-    F.COALESCE: _named("COALESCE"),
+    F.COALESCE: _function_call("COALESCE"),
     F.FLOOR: _to_integer("FLOOR"),
     F.CEIL: _to_integer("CEIL"),
-    F.LEAST: _named("LEAST"),
-    F.GREATEST: _named("GREATEST"),
+    F.LEAST: _function_call("LEAST"),
+    F.GREATEST: _function_call("GREATEST"),
     F.LN: _ln,
     F.EXP: _exp,
     F.SQRT: _sqrt,
-    F.YEAR: _part_of_day("YEAR"),
-    F.QUARTER: _part_of_day("QUARTER"),
-    F.MONTH: _part_of_day("MONTH"),
-    F.DAY: _part_of_day("DAY"),
-    F.WEEKDAY: _part_of_day("DAYOFWEEK"),
+    F.YEAR: _date_part("YEAR"),
+    F.QUARTER: _date_part("QUARTER"),
+    F.MONTH: _date_part("MONTH"),
+    F.DAY: _date_part("DAY"),
+    F.WEEKDAY: _date_part("DAYOFWEEK"),
     F.TRUNC_YEAR: _trunc("year"),
     F.TRUNC_QUARTER: _trunc("quarter"),
     F.TRUNC_MONTH: _trunc("month"),
-    F.LOWER: _named("LOWER"),
-    F.UPPER: _named("UPPER"),
-    F.LENGTH: _named("LENGTH"),
-    F.SUBSTR: _named("SUBSTR"),
+    F.LOWER: _function_call("LOWER"),
+    F.UPPER: _function_call("UPPER"),
+    F.LENGTH: _function_call("LENGTH"),
+    F.SUBSTR: _function_call("SUBSTR"),
     F.TO_INT: lambda parts: try_cast(parts[0], TYPES[Kind.INT]),
     F.TO_FLOAT: lambda parts: finite(try_cast(parts[0], TYPES[Kind.FLOAT])),
     F.TO_TEXT: lambda parts: try_cast(parts[0], TYPES[Kind.TEXT]),
@@ -388,20 +394,21 @@ UNIT: Final = "the unit"  # no declared name has a space
 
 
 def select(columns: Iterable[Sql], source: Sql) -> sql.Select:
-    """Return a selection of columns from a table or a nested selection."""
+    """Return a SELECT of columns from a table or subquery."""
     return sql.Select(expressions=list(columns), from_=sql.From(this=source))
 
 
 def nested(rows: sql.Query, name: str) -> sql.Subquery:
-    """Return a selection as a named subquery."""
+    """Return a SELECT as a named subquery."""
     alias = sql.TableAlias(this=_quoted(name))
     return sql.Subquery(this=rows, alias=alias)
 
 
 def prune_columns(rows: sql.Select, names: Collection[str]) -> sql.Select:
-    """Return a selection without its unused columns, and without those of its subqueries.
+    """Return a SELECT without its unused columns, and without those of its subqueries.
 
-    Only columns in ``names`` stay, or as many as have one of these names. The tree is modified.
+    Every column whose name is in ``names`` stays, and so does ``*``; if none is left, the query
+    selects 1. The tree is modified.
     """
     kept = [part for part in rows.expressions if part.is_star or part.alias_or_name in names]
     rows.set("expressions", kept or [number(1)])
@@ -416,7 +423,7 @@ def prune_columns(rows: sql.Select, names: Collection[str]) -> sql.Select:
 
 
 def column(name: str, alias: str | None = None) -> sql.Column:
-    """Return a column by its name, of the named table or of the only one."""
+    """Return a column by its name, qualified by ``alias`` if given."""
     return sql.Column(this=_quoted(name), table=None if alias is None else _quoted(alias))
 
 
@@ -458,10 +465,10 @@ def normalize_zero(value: Sql) -> Sql:
 
 def clamped(value: Sql, low: float, high: float) -> Sql:
     """Return a number clamped to [low, high]; NULL stays NULL."""
-    return between(value, number(low), number(high))
+    return clamp_to(value, number(low), number(high))
 
 
-def between(value: Sql, low: Sql, high: Sql) -> Sql:
+def clamp_to(value: Sql, low: Sql, high: Sql) -> Sql:
     """Return a value clamped to [low, high]; NULL stays NULL.
 
     LEAST and GREATEST skip NULL, so they would turn it into a bound.

@@ -15,10 +15,10 @@ from confide.engines.sql.expressions import (
     UNIT,
     Emitter,
     Sql,
-    between,
     call,
     case,
     cast,
+    clamp_to,
     clamped,
     column,
     finite,
@@ -362,7 +362,7 @@ def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
             listed = _stored(declared, raw, stored)
             return listed if declared.kind is Kind.INT else as_listed(listed, declared)
         case Date(low=first, high=last):
-            return between(try_cast(raw, "DATE"), literal(first), literal(last))
+            return clamp_to(try_cast(raw, "DATE"), literal(first), literal(last))
         case Bool():
             return as_boolean(raw, stored)
         case Text():

@@ -9,7 +9,7 @@ from sqlglot import exp
 from confide.errors import UnsupportedQuery
 from confide.expressions.construct import check_condition
 from confide.expressions.tree import Column, Expression, walk
-from confide.query.canonical import describe
+from confide.query.canonical import default_name
 from confide.query.scope import (
     UNIT,
     Member,
@@ -175,7 +175,7 @@ def _read_per_unit(select: exp.Select, resolver: TableResolver, label: str, alia
             unit = item.alias or strip_parentheses(item.node).name
         else:
             expression = read_expression(item.node, context)
-            name = check_output_name(item.alias or describe(expression))
+            name = check_output_name(item.alias or default_name(expression))
             outputs.append(Output(name, expression))
     where = read_where(statement, select, tables)
     with statement.locating(select):

@@ -7,7 +7,7 @@ from sqlglot import exp
 from confide.errors import UnsupportedQuery
 from confide.expressions.construct import check_condition, lift_keys
 from confide.expressions.tree import Expression
-from confide.query.canonical import describe
+from confide.query.canonical import default_name
 from confide.query.scope import Names, Scope
 from confide.query.sql.aggregates import read_statistic
 from confide.query.sql.expressions import Context, read_expression, read_integer
@@ -125,7 +125,7 @@ def _read_output(
     context = Context(statement, scope, "SELECT", read_statistic)
     with statement.locating(item.node):
         expression = read_expression(item.node, context)
-        name = check_output_name(item.alias or describe(expression))
+        name = check_output_name(item.alias or default_name(expression))
         return Output(name, lift_keys(expression, keys))
 
 

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 F = Function
-Marks = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 SKIPPING: Final = (F.COALESCE, F.LEAST, F.GREATEST)
 """Functions that pass over NULL."""
 PARTIAL: Final = (F.DIVIDE, F.LN, F.SQRT)
@@ -175,7 +175,7 @@ class _Stretch:
 
     low: Floats
     high: Floats
-    may_be_null: Marks
+    may_be_null: Mask
 
     @classmethod
     def of(cls, low: Floats, high: Floats, *parts: "_Stretch") -> "_Stretch":
@@ -187,7 +187,7 @@ class _Stretch:
             reduce(np.logical_or, (part.may_be_null for part in parts), may_be_null),
         )
 
-    def join(self, other: "_Stretch", here: Marks) -> "_Stretch":
+    def join(self, other: "_Stretch", here: Mask) -> "_Stretch":
         """Return the least stretch that holds another one too, in the groups so marked."""
         return _Stretch(
             np.where(here, np.fmin(self.low, other.low), self.low),
@@ -228,7 +228,7 @@ def _numbers(column: NDArray[Any]) -> Floats:
     return column.astype(np.float64) if is_number else RULES[F.TO_FLOAT]([column])
 
 
-def _chances(condition: Expression, columns: Columns, count: int) -> tuple[Marks, Marks]:
+def _chances(condition: Expression, columns: Columns, count: int) -> tuple[Mask, Mask]:
     """Return where a condition may hold, and where it must: a noisy one may or may not."""
     if _is_noisy(condition):
         return np.ones(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
@@ -236,7 +236,7 @@ def _chances(condition: Expression, columns: Columns, count: int) -> tuple[Marks
     return holds, holds
 
 
-def _first_true(values: list[_Stretch], chances: list[tuple[Marks, Marks]]) -> _Stretch:
+def _first_true(values: list[_Stretch], chances: list[tuple[Mask, Mask]]) -> _Stretch:
     """Return the stretch of a CASE: of every value that may be it; the last has no condition."""
     found = _nothing(len(values[0].low))
     is_open = np.ones(len(found.low), dtype=np.bool_)
@@ -344,7 +344,7 @@ def _least(parts: Sequence[_Stretch]) -> _Stretch:
     low: Floats = np.fmin.reduce([part.low for part in parts])
     high: Floats = np.fmax.reduce([part.high for part in parts])
     sure: Floats = np.fmin.reduce([np.where(part.may_be_null, np.nan, part.high) for part in parts])
-    may_be_null: Marks = np.logical_and.reduce([part.may_be_null for part in parts])
+    may_be_null: Mask = np.logical_and.reduce([part.may_be_null for part in parts])
     return _Stretch(low, np.where(np.isnan(sure), high, sure), may_be_null)
 
 

@@ -23,7 +23,7 @@ from confide.release.noise import NoisyMeasurement
 from confide.release.noise_sample import sample_levels
 from confide.release.program.interval_arithmetic import (
     Ends,
-    Marks,
+    Mask,
     divisor_of,
     find_core,
     leaps,
@@ -122,7 +122,7 @@ class Intervals:
             np.where(is_impossible, np.inf, np.fmax(high, own)),
         )
 
-    def _may_vanish(self, expression: Expression) -> Marks:
+    def _may_vanish(self, expression: Expression) -> Mask:
         """Return in which groups a part may be NULL in whose place another would be shown.
 
         Why: what most draws of the noise make of it then says nothing of what it is without.
@@ -130,7 +130,7 @@ class Intervals:
         parts = list_vanishing(expression)
         ends = self._together(expression) if parts else {}
         found = [np.isfinite(end) for part in parts for end in self._map(part, ends)]
-        is_sure: Marks = np.ones(len(self.totals.groups), np.bool_)
+        is_sure: Mask = np.ones(len(self.totals.groups), np.bool_)
         for one in found:
             is_sure = is_sure & one
         return ~is_sure
@@ -174,10 +174,10 @@ class Intervals:
         doubtful = self._is_clipped(expression)
         return simulate(compute, totals, draw, self.level, doubtful, is_ratio=divisor is not None)
 
-    def _is_clipped(self, expression: Expression) -> Marks:
+    def _is_clipped(self, expression: Expression) -> Mask:
         """Return in which groups noise led a statistic of the expression out of its range."""
         used, totals = list_statistics(expression), self.totals.values(self.plan)
-        found: Marks = np.zeros(len(totals), np.bool_)
+        found: Mask = np.zeros(len(totals), np.bool_)
         for statistic in self.plan.statistics:
             if statistic.aggregate in used:
                 found = found | is_clipped(statistic, self.plan, totals)

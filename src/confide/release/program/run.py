@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 Column_ = NDArray[Any]
-Marks = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 Rule = Callable[[Sequence[Column_]], Column_]
 Columns = Callable[[Expression], Column_]
 """Gives the column of a key or an aggregate."""
@@ -168,22 +168,22 @@ def _objects(part: Column_) -> Column_:
     return values
 
 
-def _is_missing(part: Column_) -> Marks:
+def _is_missing(part: Column_) -> Mask:
     if part.dtype.kind == "O":
         return np.array([value is None for value in part], dtype=np.bool_)
     return np.isnan(part) if part.dtype.kind == "f" else np.zeros(len(part), dtype=np.bool_)
 
 
-def is_true(part: Column_) -> Marks:
+def is_true(part: Column_) -> Mask:
     """Tell where a condition holds: NULL does not."""
     return part.astype(np.bool_) & ~_is_missing(part)
 
 
-def _is_false(part: Column_) -> Marks:
+def _is_false(part: Column_) -> Mask:
     return ~part.astype(np.bool_) & ~_is_missing(part)
 
 
-def _join(holds: Marks, fails: Marks) -> Column_:
+def _join(holds: Mask, fails: Mask) -> Column_:
     """Return what is true, what is false, and NULL for what is neither."""
     if (holds | fails).all():
         return holds

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from confide.release.estimates import Floats, Marks
+from confide.release.estimates import Floats, Mask
 
 __all__ = ["simulate"]
 
@@ -30,7 +30,7 @@ def simulate(
     totals: Floats,
     draw: Callable[[int], Floats],
     confidence: float,
-    is_clipped: Marks,
+    is_clipped: Mask,
     *,
     is_ratio: bool = False,
 ) -> Ends:
