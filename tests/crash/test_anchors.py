@@ -1,69 +1,18 @@
 """Processes that are killed while they record an anchor, or accept the loss of one."""
 
-import os
-import traceback
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import pytest
 
-from confide.ledger import AnchorLost, LedgerBehind, Mark, accept_lost_anchor, open_ledger, recount
-from confide.ledger.anchors import LogAnchor
+from confide.ledger import AnchorLost, LedgerBehind, accept_lost_anchor, recount
 from support.backups import back_up, put_back
+from support.dying import accept_dying, is_killed, open_dying
 from support.ledgers import LONG, TENTH, WHOLE, Home, ask
 
-T = TypeVar("T")
-KILL_CODE: Final = 9
 STEPS: Final = 16
 """More steps than any opening takes; each use of the anchor has one before and one after it."""
-
-
-class DyingAnchor(LogAnchor):
-    """An anchor whose process is killed at a given step, before or after a use of the anchor."""
-
-    def __init__(self, path: Path, step: int) -> None:
-        super().__init__(path)
-        self._left = step
-
-    def newest(self) -> Mark | None:
-        return self._between(super().newest)
-
-    def start(self, mark: Mark) -> None:
-        first = super().start
-        self._between(lambda: first(mark))
-
-    def keep(self, mark: Mark) -> Mark:
-        later = super().keep
-        return self._between(lambda: later(mark))
-
-    def _between(self, act: Callable[[], T]) -> T:
-        self._step()
-        result = act()
-        self._step()
-        return result
-
-    def _step(self) -> None:
-        if self._left == 0:
-            os._exit(KILL_CODE)
-        self._left -= 1
-
-
-def is_killed(act: Callable[[], object]) -> bool:
-    """Return whether a child process is killed while it runs a function."""
-    child = os.fork()
-    if child:
-        _, status = os.waitpid(child, 0)
-        code = os.waitstatus_to_exitcode(status)
-        assert code in (0, KILL_CODE)
-        return code == KILL_CODE
-    try:
-        act()
-    except BaseException:  # noqa: BLE001  # a child must not continue the tests
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -73,11 +22,6 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
     home = Home(request.param, tmp_path, server)
     yield home
     home.close()
-
-
-def open_dying(home: Home, path: Path, step: int) -> None:
-    """Open a ledger, unless the process is killed during it."""
-    open_ledger(home.address, WHOLE, anchor=DyingAnchor(path, step), wait=LONG).close()
 
 
 def count_losses(home: Home, anchor: Path) -> int:
@@ -106,7 +50,7 @@ def test_a_kill_while_an_anchor_is_recorded_locks_out_no_opening(
             assert home.postgres is not None
             home.address = home.postgres.create()
         path = home.folder / f"anchor-{step}.log"
-        survived += not is_killed(partial(open_dying, home, path, step))
+        survived += not is_killed(open_dying, home.address, path, step)
 
         assert 0 == count_losses(home, path)
     assert 0 < survived < STEPS
@@ -119,7 +63,7 @@ def test_a_kill_while_an_anchor_is_recorded_opens_no_old_backup(home: Home) -> N
         home.open(anchor=None).reserve(ask(), TENTH)
         home.close()
         path = home.folder / f"anchor-{step}.log"
-        is_killed(partial(open_dying, home, path, step))
+        is_killed(open_dying, home.address, path, step)
         is_recorded = bool(back_up(home.address)["confide_anchor_records"])
         path.write_bytes(b"")
         for anchor in (None, path, home.folder / f"other-{step}.log"):
@@ -137,11 +81,6 @@ def test_a_kill_while_an_anchor_is_recorded_opens_no_old_backup(home: Home) -> N
     assert {False, True} == outcomes
 
 
-def accept_dying(home: Home, path: Path, step: int) -> None:
-    """Accept the loss of an anchor, unless the process is killed during it."""
-    accept_lost_anchor(home.address, WHOLE, anchor=DyingAnchor(path, step), wait=LONG)
-
-
 def test_a_kill_while_a_loss_is_accepted_leaves_it_open_or_recorded(home: Home) -> None:
     """The ledger opens with the new anchor if the loss is recorded; if not, it can be accepted."""
     outcomes = set()
@@ -149,7 +88,7 @@ def test_a_kill_while_a_loss_is_accepted_leaves_it_open_or_recorded(home: Home) 
         home.open(anchor=home.folder / f"lost-{step}.log").reserve(ask(), TENTH)
         home.close()
         path = home.folder / f"anchor-{step}.log"
-        is_killed(partial(accept_dying, home, path, step))
+        is_killed(accept_dying, home.address, path, step)
         losses = len(back_up(home.address)["confide_anchor_records"]) - 1
         if not losses:
             with pytest.raises(AnchorLost):
@@ -168,7 +107,7 @@ def test_an_anchor_from_a_killed_opening_does_not_count(home: Home) -> None:
         home.open(anchor=None).reserve(ask(), TENTH)
         home.close()
         old, new = home.folder / f"old-{step}.log", home.folder / f"new-{step}.log"
-        is_killed(partial(open_dying, home, old, step))
+        is_killed(open_dying, home.address, old, step)
         if back_up(home.address)["confide_anchor_records"]:
             continue
         ledger = home.again(anchor=new)
@@ -194,7 +133,7 @@ def test_a_kill_while_an_older_anchor_is_reused_rewinds_nothing(home: Home) -> N
         accept_lost_anchor(home.address, WHOLE, wait=LONG)
         home.again().reserve(ask("SELECT 2"), TENTH)
         home.close()
-        is_killed(partial(open_dying, home, path, step))
+        is_killed(open_dying, home.address, path, step)
         is_named = len(back_up(home.address)["confide_anchor_records"]) == 3
         outcomes.add(is_named)
         if not is_named:
