@@ -18,6 +18,8 @@ HELPS = re.compile(
     r"|write|send|1 to|go from|cannot be|can be|saved as|is (?:of|for|one|joined)"
     r"|are (?:allowed|cast|INNER|joined|made|written))\b|\{(?:hint|advice)\}"
 )
+# Modules and packages whose messages are complete sentences.
+SENTENCES: tuple[str, ...] = ()
 HOLES = re.compile(r"\{[^}]*\}")
 
 
@@ -74,16 +76,31 @@ EMPTY_WORDS = re.compile(r"\b(?:please|sorry|oops|invalid|illegal)\b", re.IGNORE
 
 
 def is_plain(text: str) -> bool:
-    """Return whether a message is not empty, has no final period, and names no Python type."""
+    """Return whether a message is not empty, does not shout, and names no Python type."""
     words = HOLES.sub("x", text).strip()
-    is_sentence = bool(words) and not words.endswith((".", "!"))
+    is_sentence = bool(words) and not words.endswith("!")
     return is_sentence and not PYTHON.search(words) and not EMPTY_WORDS.search(words)
 
 
-def test_a_message_is_one_plain_sentence(messages: list[Message]) -> None:
-    """A message is not empty, has no final period, and names no Python type."""
+def is_in_sentences(message: Message) -> bool:
+    """Return whether the messages of this module are complete sentences."""
+    name = message.module.removeprefix("confide.")
+    return any(name == one or name.startswith(f"{one}.") for one in SENTENCES)
+
+
+def test_a_message_is_plain(messages: list[Message]) -> None:
+    """A message is not empty, does not shout, and names no Python type."""
     assert {} == {named(one): one.text for one in messages if not is_plain(one.text)}
-    assert not any(is_plain(text) for text in ("", "no.", "please retry", "got NoneType"))
+    assert not any(is_plain(text) for text in ("", "no!", "please retry", "got NoneType"))
+
+
+def test_a_message_ends_with_a_period(messages: list[Message]) -> None:
+    """Where messages are complete sentences, each of them ends with a period or an excerpt."""
+    assert {} == {
+        named(one): one.text
+        for one in messages
+        if is_in_sentences(one) and not HOLES.sub("x.", one.text).strip().endswith(".")
+    }
 
 
 def test_an_unhelpful_message_is_detected() -> None:
