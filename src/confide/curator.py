@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Unpack
+from typing import TYPE_CHECKING, Final, Unpack
 
-from confide.declare import Budget, Catalog, Declaration, Limits, PublicTable, Table
+from confide.declare import Budget, Catalog, Limits, PublicTable, Table
 from confide.declare.budget import CostArgs, PriceArgs, show_keywords
 from confide.engines import open_engine
 from confide.errors import BadDeclaration, UnsupportedQuery
@@ -31,6 +31,9 @@ from confide.release.explain import Explanation
 from confide.release.payable import QueryPlan
 from confide.release.selection import Choice
 from confide.statistics import StatisticMethods
+
+if TYPE_CHECKING:
+    from confide.declare import Declaration
 
 __all__ = ["BudgetState", "Curator", "Preview", "open_declared", "paid_only"]
 
@@ -325,7 +328,7 @@ def _show(
     )
 
 
-def open_declared(declaration: Declaration) -> Curator:
+def open_declared(declaration: "Declaration") -> Curator:
     """Return the curator of a declaration."""
     return Curator(
         [*declaration.tables, *declaration.public_tables],

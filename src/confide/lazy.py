@@ -6,15 +6,18 @@ Write them at the top of a module, where the type checker and the layer checks f
         from scipy import special
     else:
         special = lazy_module("scipy.special")
+
+A package that exports names from such modules ends with ``__getattr__ = import_late(...)``.
 """
 
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 from confide.errors import MissingPackage
 
-__all__ = ["lazy_module", "require_extra", "require_package"]
+__all__ = ["import_late", "lazy_module", "require_extra", "require_package"]
 
 
 class _LazyModule(ModuleType):
@@ -31,6 +34,23 @@ def lazy_module(name: str) -> Any:
     '0123456789'
     """
     return _LazyModule(name)
+
+
+def import_late(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a ``__getattr__`` for ``package`` that imports some of its exports on first use.
+
+    ``homes`` has the module of each of these names.
+
+    >>> import_late("package", {"digits": "string"})("digits")
+    '0123456789'
+    """
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(homes[name]), name)
+
+    return find
 
 
 def require_package(module: str, need: str, install: str) -> Any:

@@ -1,10 +1,15 @@
 """The owner's declaration: columns, units, tables, limits, and the budget, or `confide.toml`."""
 
+from typing import TYPE_CHECKING, Final
+
 from confide.declare.budget import Budget, Limit, Limits
 from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Kind, Text
-from confide.declare.server import BoardSettings, ServerSettings
 from confide.declare.tables import ROW, Catalog, PublicTable, Row, Table, is_parquet
-from confide.declare.toml import Declaration, read_toml
+from confide.lazy import import_late
+
+if TYPE_CHECKING:
+    from confide.declare.server import BoardSettings, ServerSettings
+    from confide.declare.toml import Declaration, read_toml
 
 __all__ = [
     "ROW",
@@ -29,3 +34,11 @@ __all__ = [
     "is_parquet",
     "read_toml",
 ]
+
+_HOMES: Final = {
+    "BoardSettings": "confide.declare.server",
+    "ServerSettings": "confide.declare.server",
+    "Declaration": "confide.declare.toml",
+    "read_toml": "confide.declare.toml",
+}
+__getattr__ = import_late(__name__, _HOMES)

@@ -1,9 +1,9 @@
 """Demonstrations run by commands: the sample survey, the holdout experiment, the attacks."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from confide.examples.sample import sample_table
+from confide.lazy import import_late
 
 if TYPE_CHECKING:
     from confide.examples.attacks import link_rows, reconstruct_bits, trace_members
@@ -23,10 +23,4 @@ _HOMES: Final = {
     "run_experiment": "confide.examples.holdout_experiment",
     "trace_members": "confide.examples.attacks",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import the experiments when first used: the sample survey needs none of them."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'confide.examples' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = import_late(__name__, _HOMES)

@@ -1,8 +1,8 @@
 """The budget and its history: reserve before reading, commit before answering."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from confide.lazy import import_late
 from confide.ledger.memory import MemoryLedger
 from confide.ledger.protocol import (
     Allowance,
@@ -60,15 +60,9 @@ __all__ = [
 _HOMES: Final = {
     "Anchor": "confide.ledger.anchors",
     "Mark": "confide.ledger.anchors",
-    "SqlLedger": "confide.ledger.sql",
     "accept_lost_anchor": "confide.ledger.opening",
     "check_ledger": "confide.ledger.opening",
     "open_ledger": "confide.ledger.opening",
+    "SqlLedger": "confide.ledger.sql",
 }
-
-
-def __getattr__(name: str) -> Any:
-    """Import the ledgers in databases when first used: SQLAlchemy takes a while."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'confide.ledger' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = import_late(__name__, _HOMES)

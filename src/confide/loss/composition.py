@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from flint import arb
 
 from confide.exact import ball, integer
-from confide.loss import curves, pld
+from confide.lazy import lazy_module
+from confide.loss import curves
 from confide.loss.curves import ORDERS, delta_from_renyi, epsilon_from_renyi
 from confide.loss.enclosure import bound_above
 from confide.loss.kinds import (
@@ -25,6 +27,11 @@ from confide.loss.kinds import (
     RenyiLoss,
 )
 from confide.loss.protocol import Bound, Loss, Unpriceable, read_loss
+
+if TYPE_CHECKING:
+    from confide.loss import pld
+else:
+    pld = lazy_module("confide.loss.pld")
 
 __all__ = [
     "ComposedLoss",

@@ -1,9 +1,14 @@
 """Noise for sealed totals, and the answers built from noisy ones."""
 
+from typing import TYPE_CHECKING, Final
+
+from confide.lazy import import_late
 from confide.release.answer import Answer, Cost, predict_errors
-from confide.release.formatting import CHART_WIDTH, draw_chart, figures_of, percent
 from confide.release.noise import NoisyMeasurement, add_noise
 from confide.release.program.run import check_program
+
+if TYPE_CHECKING:
+    from confide.release.formatting import CHART_WIDTH, draw_chart, figures_of, percent
 
 __all__ = [
     "CHART_WIDTH",
@@ -17,3 +22,11 @@ __all__ = [
     "percent",
     "predict_errors",
 ]
+
+_HOMES: Final = {
+    "CHART_WIDTH": "confide.release.formatting",
+    "draw_chart": "confide.release.formatting",
+    "figures_of": "confide.release.formatting",
+    "percent": "confide.release.formatting",
+}
+__getattr__ = import_late(__name__, _HOMES)

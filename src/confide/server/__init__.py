@@ -1,8 +1,8 @@
 """The HTTP server and web UI: queries for analysts without access to the data."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from confide.lazy import import_late
 from confide.server.app import make_app, open_app
 from confide.server.middleware import TimeoutProtocol
 from confide.server.service import Service
@@ -24,10 +24,4 @@ __all__ = [
 ]
 
 _HOMES: Final = {"ServiceBackend": "confide.server.agents"}
-
-
-def __getattr__(name: str) -> Any:
-    """Import the backend of agents when first used: it needs the package `mcp`."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'confide.server' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = import_late(__name__, _HOMES)

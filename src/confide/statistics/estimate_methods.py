@@ -8,13 +8,15 @@ from confide.errors import BadDeclaration, UnsupportedQuery, refusing
 from confide.execution.executor import QueryOptions
 from confide.execution.pricing import Price
 from confide.lazy import lazy_module, require_package
-from confide.statistics.estimate import EstimateContext, EstimateResult, RegisteredEstimator
 
 if TYPE_CHECKING:
     from confide.engines.protocol import Estimator
     from confide.execution.executor import Executor
+    from confide.statistics import estimate as estimates
     from confide.statistics import registry, sample_and_aggregate
+    from confide.statistics.estimate import EstimateContext, EstimateResult, RegisteredEstimator
 else:
+    estimates = lazy_module("confide.statistics.estimate")
     registry = lazy_module("confide.statistics.registry")
     sample_and_aggregate = lazy_module("confide.statistics.sample_and_aggregate")
 
@@ -30,7 +32,7 @@ class EstimateMethods:
     _executor: "Executor"
 
     @cached_property
-    def estimators(self) -> dict[str, RegisteredEstimator]:
+    def estimators(self) -> "dict[str, RegisteredEstimator]":
         """The functions that the owner registered, by name."""
         return {}
 
@@ -43,7 +45,7 @@ class EstimateMethods:
         fresh: bool = False,
         key: str | None = None,
         **given: Any,
-    ) -> EstimateResult:
+    ) -> "EstimateResult":
         """Return an estimate of any registered statistic, by its name.
 
         ``given`` holds its arguments by name, and ``epsilon=`` or ``share=``. Each built-in
@@ -56,7 +58,7 @@ class EstimateMethods:
 
     def _context(
         self, cost: Mapping[str, object], *, fresh: bool, key: str | None
-    ) -> EstimateContext:
+    ) -> "EstimateContext":
         """Return the context of an estimate from a caller's keyword arguments."""
         # Fail here, not after a charge.
         require_package("scipy", "statistics need SciPy", '"confide[statistics]"')
@@ -66,7 +68,7 @@ class EstimateMethods:
                 "how near an estimate is depends on the data; say epsilon= or share="
             )
         options = QueryOptions.of(fresh=fresh, key=key)
-        return EstimateContext(self._executor, price, options, self.estimators)
+        return estimates.EstimateContext(self._executor, price, options, self.estimators)
 
     def register_estimator(
         self,
