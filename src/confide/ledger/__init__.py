@@ -1,4 +1,8 @@
-"""The budget and its history: reserve before reading, commit before answering."""
+"""The privacy budget and its history.
+
+Every query reserves its cost here before any row is read, and commits its answer before the answer
+is shown.
+"""
 
 from typing import TYPE_CHECKING, Final
 

@@ -1,4 +1,7 @@
-"""Comparison of a ledger with its anchor, and the errors for a lost anchor."""
+"""Comparison of a ledger with its anchor, and the errors for a lost anchor.
+
+An anchor stores the newest hash of the ledger's chain outside the ledger (see `anchors`).
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -37,8 +40,8 @@ OUTDATED_ANCHOR: Final = (
 class AnchorComparison:
     """A ledger compared with the configured anchor; ``is_configured`` is false if there is none.
 
-    ``record`` is the newest anchor record in the ledger, and ``mark`` is the newest mark in the
-    configured anchor.
+    ``ledger`` is the identity of the ledger. ``record`` is the newest anchor record in the ledger,
+    and ``mark`` is the newest mark in the configured anchor.
     """
 
     ledger: str
@@ -81,8 +84,10 @@ def compare_anchor(
 ) -> AnchorComparison:
     """Return the comparison of a ledger with the configured anchor.
 
-    # Privacy: the anchor is read first. Every record that it has marked is in the ledger by then,
-    # so a ledger without such a record is an old backup.
+    ``ledger`` is the identity of the ledger, and ``start`` the head of its empty chain.
+
+    # Privacy: the anchor is read before the ledger. A record is marked only once it is in the
+    # ledger, so a ledger without a marked record is an old backup.
 
     Raises:
         LedgerBehind: the ledger is older than the anchor, or the anchor is not the ledger's.

@@ -1,7 +1,7 @@
 """Anchors: copies of the newest hash, stored outside the ledger.
 
-A restored backup of a ledger passes verification. Only a copy that was not restored with it can
-reveal that it is old.
+A restored backup of a ledger passes verification, because its chain is intact. Only a hash that is
+stored elsewhere, and not restored together with the ledger, reveals that the backup is old.
 """
 
 import fcntl
@@ -40,7 +40,8 @@ class Mark:
     def check(self, ledger: str, records: int, digest: str | None) -> None:
         """Raise an error if a ledger is older than this mark, or is not the marked one.
 
-        ``digest`` is the hash of the ledger's record at the mark, or None if there is none.
+        ``ledger`` and ``records`` are the ledger's identity and its number of records. ``digest``
+        is the hash of its newest record when the mark was made, or None if it has no such record.
         """
         self.check_owner(ledger)
         if records < self.records or digest is None:
@@ -64,7 +65,9 @@ class Mark:
             )
 
     def is_newer(self, known: "Mark | None") -> bool:
-        """Return whether this mark replaces the stored one, which must be of the same ledger.
+        """Return whether this mark is newer than ``known``, the mark that the anchor has.
+
+        Raises an error if there is no such mark, or if it is of another ledger or anchor.
 
         # Privacy: an emptied anchor is never refilled implicitly. The ledger may have been replaced
         # by an old backup after the anchor's last mark.
@@ -142,7 +145,7 @@ class LogAnchor:
 
 
 class FileAnchor:
-    """An anchor in a small file, which holds only the newest mark and is replaced atomically."""
+    """An anchor in a small file that contains only the newest mark and is replaced atomically."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
@@ -273,7 +276,7 @@ ROW_NAME: Final = "newest"
 
 
 class DatabaseAnchor:
-    """An anchor in a table of another database, whose only row holds the newest mark."""
+    """An anchor in another database: a table whose only row is the newest mark."""
 
     def __init__(self, address: str | Path, *, wait: float = 30.0) -> None:
         self._database = Database(address, wait=wait)

@@ -1,7 +1,7 @@
 """Hash chain of ledger records: hashes, times, and running totals.
 
-All of this is arithmetic on integers and strings; the ledgers decide where records are stored. The
-layout of a record never changes its meaning; a new layout gets a new name.
+This module only computes. `MemoryLedger` and `SqlLedger` store the records. A released layout of
+records never changes; a different one gets a new name (`LAYOUT`).
 """
 
 import hashlib
@@ -65,7 +65,7 @@ def hash_parts(parts: Iterable[object]) -> str:
 
 
 def write_parts(parts: Iterable[object]) -> str:
-    r"""Return the parts as a JSON list, as json.dumps does, in half the time.
+    r"""Return the parts as a JSON list: the result of json.dumps in half the time.
 
     >>> write_parts(["head", 3, None, 'a "b"'])
     '["head", 3, null, "a \\"b\\""]'
@@ -92,8 +92,11 @@ MAX_CLOCK_SKEW: Final = 60 * 10**6
 class Charge:
     """A charge as stored, with all fields that its hash covers.
 
-    Amounts are integer units of the budget and of the delta pot. The last four are running totals
-    including this charge: of the ledger, the pot, its analyst, and its purpose, if any.
+    ``units`` is the charged number of units, of which the budget has `UNITS`. ``delta_units`` is
+    the same for the pot, the part of delta that pays for failures. ``name`` is the idempotency key,
+    and ``before`` the hash of the previous record. The last four fields are running totals
+    including this charge: of the budget, the pot, the analyst, and the purpose. The last two are 0
+    without an analyst or a purpose.
     """
 
     number: int
@@ -128,7 +131,7 @@ class Charge:
         return Receipt(self.number, self.share, self.digest)
 
     def hold(self, opening: Filter, digest: str = "") -> Hold:
-        """Return the hold that this charge paid for."""
+        """Return the hold that this charge paid for; ``digest`` saves computing its hash."""
         delta, paid = _delta(opening, self.delta_units), ChargeLink(self, digest or self.digest)
         return Hold(self.number, self.share, readings=self.readings, delta=delta, record=paid)
 
@@ -150,14 +153,14 @@ class Charge:
 
 
 class ChargeLink(NamedTuple):
-    """A charge and its hash, which a hold carries from the charge to its answer."""
+    """A charge and its hash, which the hold keeps until the answer is committed."""
 
     charge: Charge
     digest: str
 
     @classmethod
     def of(cls, hold: Hold) -> "ChargeLink":
-        """Return the charge that paid for a hold, as a ledger stored it there."""
+        """Return the link that a ledger stored in a hold; raise Fault if there is none."""
         if isinstance(hold.record, ChargeLink):
             return hold.record
         raise Fault(
@@ -171,7 +174,10 @@ class ChargeLink(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AnswerRecord:
-    """An answer as stored, with the number of the charge that paid for it."""
+    """An answer as stored; ``entry`` is the number of the charge that paid for it.
+
+    ``noisy`` is the answer as JSON.
+    """
 
     number: int
     before: str
@@ -193,7 +199,7 @@ class AnswerRecord:
 
 @dataclass(frozen=True, slots=True)
 class ShownAnswer:
-    """An answer as exported, with a hash instead of its values."""
+    """An answer as exported; ``seal`` is a hash that replaces the values."""
 
     number: int
     before: str
@@ -209,10 +215,11 @@ class ShownAnswer:
 
 @dataclass(frozen=True, slots=True)
 class AnchorRecord:
-    """The ledger's anchor from this record on: ``anchor`` is its name, empty for none.
+    """A change of the ledger's anchor.
 
-    ``event`` is `NAMED` if the ledger had no anchor before, and `LOST` if the owner accepted that
-    the previous one is lost.
+    ``anchor`` is the name of the anchor from this record on, or empty for none. ``event`` is
+    `NAMED` if the ledger had no anchor before, and `LOST` if the owner accepted that the previous
+    anchor is lost.
     """
 
     number: int
@@ -227,7 +234,7 @@ class AnchorRecord:
         return _digest("anchor", self)
 
     def loss(self) -> LostAnchor:
-        """Return an accepted loss as the owner sees it."""
+        """Return a record with the event `LOST` as shown to the owner."""
         return LostAnchor(self.number, self.time, bool(self.anchor), self.digest)
 
 
@@ -242,7 +249,10 @@ Record = Charge | AnswerRecord | ShownAnswer | AnchorRecord
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The end of the chain: the number of records, the newest hash, and the spent totals."""
+    """The end of the chain: the number of records, the newest hash and time, and the totals.
+
+    ``spent`` and ``delta_spent`` are in the units of `Charge`.
+    """
 
     records: int
     digest: str
@@ -252,7 +262,7 @@ class Head:
 
     @property
     def seal(self) -> str:
-        """A hash of the head itself, which reveals damage before the head is used."""
+        """A hash of the head itself, which shows whether a stored head is damaged."""
         return _seal(self.records, self.digest, self.time, self.spent, self.delta_spent)
 
 
@@ -274,13 +284,13 @@ def add_charge(
 ) -> tuple[Charge, Head]:
     """Return the next charge and the head after it; refuse a charge that exceeds the budget.
 
-    ``amounts`` are units of the budget and of the pot. ``totals`` are the units spent so far by
-    the analyst and for the purpose.
+    ``amounts`` are the units to charge to the budget and to the pot. ``totals`` are the units spent
+    so far by the analyst and for the purpose.
 
-    Claim:   on every path the charges add up to at most the total budget, and their deltas to at
-             most the pot, exactly.
-    Why:     both are integer numbers of units, added without rounding. The filter compares the
-             sums with the totals before there is a charge.
+    Claim:   the charges of a ledger add up to at most the total budget, and their deltas to at most
+             the pot, exactly.
+    Why:     all amounts are integer numbers of units, added without rounding. A charge is created
+             only after the filter has compared the sums including it with the budget and the pot.
     Source:  docs/proofs/loss-filters.md.
     Checked: tests/contracts/test_ledgers.py, tests/crash/test_races.py.
     """
@@ -312,7 +322,7 @@ def add_charge(
 def _grant(opening: Filter, head: Head, units: int, delta: int) -> None:
     """Raise BudgetExceeded if the budget does not cover the amounts.
 
-    # Privacy: the filter itself decides, on the exact integers spent including this charge.
+    # Privacy: the filter itself decides, from the exact integer totals including this charge.
     """
     try:
         opening.grant(Share(head.spent + units), _delta(opening, head.delta_spent + delta))
@@ -323,21 +333,21 @@ def _grant(opening: Filter, head: Head, units: int, delta: int) -> None:
 
 
 def add_answer(head: Head, entry: int, noisy: str, now: int) -> tuple[AnswerRecord, Head]:
-    """Return the record of an answer and the head after it; answers spend nothing."""
+    """Return the record of an answer and the head after it, whose totals are unchanged."""
     record = AnswerRecord(head.records, head.digest, next_time(head, now), entry, noisy)
     state = (head.records + 1, record.digest, record.time, head.spent, head.delta_spent)
     return record, Head(*state)
 
 
 def add_anchor(head: Head, event: str, anchor: str, now: int) -> tuple[AnchorRecord, Head]:
-    """Return an anchor record and the head after it; it spends nothing."""
+    """Return an anchor record and the head after it, whose totals are unchanged."""
     record = AnchorRecord(head.records, head.digest, next_time(head, now), event, anchor)
     state = (head.records + 1, record.digest, record.time, head.spent, head.delta_spent)
     return record, Head(*state)
 
 
 def next_time(head: Head, now: int) -> int:
-    """Return the time of the next record, at least that of the newest one.
+    """Return the time of the next record, which is never less than that of the newest record.
 
     Raises:
         Fault: the clock is far behind the newest record, so it cannot be trusted.
@@ -351,7 +361,7 @@ def next_time(head: Head, now: int) -> int:
 
 
 def delta_units(delta: Fraction, opening: Filter) -> int:
-    """Return a delta as units of the pot, rounded up so that the charge covers the request."""
+    """Return a delta in units of the pot, rounded up so that the charge covers the request."""
     if not delta:
         return 0
     if delta > opening.delta_pot:
@@ -364,11 +374,12 @@ def delta_units(delta: Fraction, opening: Filter) -> int:
 
 
 def _delta(opening: Filter, units: int) -> Fraction:
+    """Return the delta of a number of units of the pot."""
     return opening.delta_pot * Fraction(units, UNITS) if units else NO_DELTA
 
 
 def grant_head(opening: Filter, head: Head) -> Filter:
-    """Return the filter in the state of a head."""
+    """Return the filter after everything that a head counts as spent."""
     return opening.grant(Share(head.spent), _delta(opening, head.delta_spent))
 
 
@@ -399,7 +410,7 @@ def read_filter(written: str) -> Filter:
 
 
 def _describe_loss(opening: Filter, units: int) -> str:
-    """Return the loss that a share allows, cached because few distinct shares occur."""
+    """Return the loss that a share allows, as JSON; cached, because few distinct shares occur."""
     known = CACHED_LOSSES.get(units)
     if known is None or known[0] is not opening:
         if len(CACHED_LOSSES) >= MAX_CACHED_LOSSES:
@@ -423,7 +434,7 @@ def query_digest(question: QueryIdentity) -> str:
 
 
 def encode_payload(noisy: Payload) -> str:
-    """Return a released answer as a string; equal answers give equal strings."""
+    """Return a released answer as JSON text; equal answers give equal strings."""
     return ENCODER.encode(noisy)
 
 
@@ -451,7 +462,7 @@ def _read_date(value: dict[str, Any]) -> Any:
     return date.fromisoformat(value["$date"]) if value.keys() == {"$date"} else value
 
 
-@lru_cache(maxsize=64)  # the process that wrote a head is usually the one that reads it
+@lru_cache(maxsize=64)  # a head is usually read by the process that wrote it
 def _seal(*state: object) -> str:
     return hash_parts(["head", *state])
 

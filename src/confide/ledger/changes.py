@@ -1,17 +1,20 @@
-"""Guarded writes: the charge and the answer of every query, and anchor records.
+"""Conditional writes to a stored ledger: charges, answers, and anchor records.
 
-A change first reads the head and everything else that it depends on, in one statement. It then adds
-its record and moves the head, provided that the head has not moved and the sums fit the budget.
+A change first reads the head and everything else that it depends on, in one statement. It then
+inserts its record and moves the head (updates it to the end of the longer chain). It does so only
+if no other change has moved the head meanwhile, and the sums fit the budget.
 
-Claim:   at most one change is written per state of the head, and all that it read still holds when
-         it is written.
-Why:     every change moves the head, on the condition that the head's hash is the one that the
-         change read. A hash never recurs, because it covers the previous one. Every row that a
+Claim:   at most one change is written per state of the head, and everything that it has read is
+         still current when it is written.
+Why:     every change moves the head, on the condition that the head still has the hash that the
+         change has read. A hash never recurs, because it covers the previous one. Every row that a
          change reads was written together with a move of the head, so it is current as long as the
-         head is. In SQLite, and in PostgreSQL once the head is locked, nothing moves in between.
-         Otherwise the write is one statement. Its UPDATE, if it waited for another lock, checks its
-         condition again, and the added rows are selected from the row that it moved. Keys of free
-         answers are written without moving the head; their primary key rejects duplicates.
+         head is. In SQLite, and in PostgreSQL once the head is locked, no other change can come
+         between the read and the write. In PostgreSQL without that lock, the write is a single
+         statement. If its UPDATE had to wait for another change, PostgreSQL evaluates the condition
+         again afterwards. The statement inserts rows only if its UPDATE moved the head. The keys of
+         answers that were returned again are written without moving the head; the primary key of
+         their table rejects duplicates.
 Source:  docs/ledger.md.
 Checked: tests/crash/test_races.py, tests/contracts/test_changes.py.
 """
@@ -85,7 +88,10 @@ MOVE_HEAD: Final = (
 
 
 def _newest_total(total: str, name: str) -> Any:
-    """Return a subquery for the newest running total of a name, which takes one index step."""
+    """Return a subquery for the newest running total of one analyst or purpose.
+
+    ``total`` and ``name`` are columns of the charges. An index makes this a single lookup.
+    """
     found = select(CHARGES.c[total]).where(CHARGES.c[name] == bindparam(name))
     # The condition matches that of the partial index.
     found = found.where(text(HAS_PURPOSE)) if name == "purpose" else found
@@ -94,12 +100,14 @@ def _newest_total(total: str, name: str) -> Any:
 
 
 def _entry_of_key() -> Any:
+    """Return a subquery for the entry that an analyst's idempotency key belongs to."""
     named = (KEYS.c.analyst == bindparam("analyst"), KEYS.c.name == bindparam("key"))
     return select(KEYS.c.entry).where(*named).scalar_subquery()
 
 
-def _select_value(column: Column[Any], place: Column[Any]) -> Any:
-    return select(column).where(place == bindparam("entry")).scalar_subquery()
+def _select_value(column: Column[Any], entry_column: Column[Any]) -> Any:
+    """Return a subquery for ``column`` in the row whose ``entry_column`` equals ``entry``."""
+    return select(column).where(entry_column == bindparam("entry")).scalar_subquery()
 
 
 def _newest_anchor(column: Column[Any]) -> Any:
@@ -153,7 +161,8 @@ MOVE_HEAD_ONLY: Final = PreparedStatement(MOVE_HEAD)
 class ChargeState(NamedTuple):
     """Ledger state that a charge depends on: the chain head, prior spending, and the key's entry.
 
-    The totals are zero without an analyst or a purpose. ``anchor`` is the name of the ledger's
+    ``analyst_spent`` and ``purpose_spent`` are units, and 0 without an analyst or a purpose.
+    ``entry`` is None if the idempotency key is unused. ``anchor`` is the name of the ledger's
     anchor, empty if it has none.
     """
 
@@ -168,7 +177,7 @@ class CommitState(NamedTuple):
     """Ledger state that an answer depends on: the head, and the charge that pays for the answer.
 
     ``digest`` is the charge's hash, or None if the ledger has no such charge. ``is_answered`` is
-    whether the charge already has an answer.
+    whether the charge already has an answer. ``anchor`` is as in `ChargeState`.
     """
 
     head: Head
@@ -178,7 +187,10 @@ class CommitState(NamedTuple):
 
 
 class AnchorState(NamedTuple):
-    """Ledger state that an anchor record depends on: the head, and the previous anchor record."""
+    """Ledger state that an anchor record depends on: the head, and the newest anchor record.
+
+    ``newest`` is the number of that record, or None if there is none.
+    """
 
     head: Head
     newest: int | None
@@ -208,7 +220,7 @@ def read_anchor_state(connection: RawConnection) -> AnchorState:
 
 
 def read_state(row: Any) -> Head:
-    """Return the head from its row, whose last column is the seal; check the seal."""
+    """Return the head from its row, after comparing it with the seal in the last column."""
     if row is None:
         raise LedgerDamaged("the ledger has lost its head; restore it from a back-up")
     head = Head(*row[:-1])
@@ -218,7 +230,7 @@ def read_state(row: Any) -> Head:
 
 
 def write_charge(connection: RawConnection, charge: Charge, old: Head, new: Head) -> None:
-    """Insert a charge and its key, if any, which must be unused."""
+    """Insert a charge and its unused key, if any, and move the head from ``old`` to ``new``."""
     row = dict(zip(CHARGE_NAMES, CHARGE_VALUES(charge), strict=True))
     added: dict[Table, Row] = {CHARGES: {**row, "digest": new.digest}}
     if charge.name:
@@ -229,7 +241,7 @@ def write_charge(connection: RawConnection, charge: Charge, old: Head, new: Head
 def write_answer(
     connection: RawConnection, record: AnswerRecord, charge: Charge, old: Head, new: Head
 ) -> None:
-    """Insert an answer."""
+    """Insert the answer to a charge, and move the head from ``old`` to ``new``."""
     asked = query_digest(QueryIdentity(charge.text, charge.fingerprint, charge.analyst))
     row = dict(zip(ANSWER_NAMES, ANSWER_VALUES(record), strict=True))
     more = {"digest": new.digest, "asked": asked, "analyst": charge.analyst}
@@ -237,7 +249,7 @@ def write_answer(
 
 
 def write_anchor(connection: RawConnection, record: AnchorRecord, old: Head, new: Head) -> None:
-    """Insert an anchor record."""
+    """Insert an anchor record, and move the head from ``old`` to ``new``."""
     row = dict(zip(ANCHOR_NAMES, ANCHOR_VALUES(record), strict=True))
     _write(connection, {ANCHOR_RECORDS: {**row, "digest": new.digest}}, old, new)
 
@@ -248,12 +260,12 @@ def _read_row(connection: RawConnection, statement: PreparedStatement, values: R
         LOCK_HEAD.first(connection)
     row = statement.first(connection, values)
     if row is None:
-        read_state(row)
+        read_state(row)  # raises LedgerDamaged: the head is missing
     return row
 
 
 def _write(connection: RawConnection, added: dict[Table, Row], old: Head, new: Head) -> None:
-    """Insert rows and move the head, provided that it has not moved and the sums fit."""
+    """Insert rows and move the head, if it has not moved meanwhile and the sums fit the budget."""
     moves: Row = {
         "old_digest": old.digest,
         "units": new.spent - old.spent,

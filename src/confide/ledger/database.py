@@ -1,8 +1,8 @@
-"""Durable transactions and prepared statements on the raw driver, with errors without data.
+"""Durable transactions and prepared statements for stored ledgers and anchors.
 
-SQLAlchemy's overhead per statement exceeds the time of the statement itself, and every query runs
-a few of them. So SQLAlchemy manages the connection pool and compiles each statement once; the
-driver executes it.
+SQLAlchemy's overhead per statement exceeds the time of the statement itself, and every query runs a
+few statements. So SQLAlchemy only manages the connection pool and compiles each statement once; the
+database driver executes it. Errors are reported without data.
 """
 
 import os
@@ -51,15 +51,16 @@ BEGIN_CHANGE: Final = {
 
 
 class Conflict(Exception):
-    """Another change came first, so nothing of this one was written."""
+    """Another change moved the head first, so this change wrote nothing."""
 
 
 class RawConnection:
     """A driver connection that executes one change after another.
 
-    A *locked* change starts by locking the head and ends with a commit. A change that is not
-    locked reads, and then executes one statement, which writes everything, or nothing if the head
-    has moved. ``may_last`` is true once a statement was sent whose effect may be durable.
+    A *locked* change is a transaction that locks the ledger before it reads, and ends with a
+    commit. A change that is *not locked* reads, and then executes one statement, which writes
+    everything, or nothing if the head has moved. ``may_last`` is true once a statement was sent
+    whose effect may be durable.
     """
 
     __slots__ = ("_pooled", "cursor", "dialect", "is_locked", "may_last")
@@ -76,17 +77,17 @@ class RawConnection:
             self.cursor.execute(BEGIN_CHANGE[self.dialect.name])
 
     def mark_write(self) -> None:
-        """Declare that the next statement is the one that writes."""
+        """Note that the next statement writes, and so is durable if the change is not locked."""
         self.may_last = not self.is_locked
 
     def commit(self) -> None:
-        """Commit a locked change; another one is durable since its last statement."""
+        """Commit a locked change; a change that is not locked is durable without a commit."""
         if self.is_locked:
             self.may_last = True
             self.cursor.execute("COMMIT")
 
     def is_disconnect(self, error: Any) -> bool:
-        """Return whether an error means that the connection is gone, and invalidate it if so."""
+        """Return whether an error means that the connection is lost; invalidate it if so."""
         driver = self._pooled.dbapi_connection
         is_gone = driver is None or self.dialect.is_disconnect(error, driver, self.cursor)
         if is_gone:
@@ -144,12 +145,13 @@ class Database:
         return self._attempt(body, reads=False)
 
     def write(self, body: Callable[[RawConnection], T], *, locked: bool) -> T:
-        """Return the result of ``body`` as `change` does, but on the driver.
+        """Return the result of ``body`` as `change` does, but execute it on the driver.
 
-        `RawConnection` explains changes that are not locked.
+        `RawConnection` explains ``locked``.
 
         Raises:
-            Conflict: a change that was not locked met another one, and wrote nothing.
+            Conflict: another change moved the head first, so this change wrote nothing. A locked
+                change cannot conflict.
         """
         for tries_left in reversed(range(MAX_TRIES)):
             connection = self._take_connection()
@@ -205,6 +207,7 @@ class Database:
         return partial(Database, address, wait=self._wait), ()
 
     def _attempt(self, body: Callable[[Connection], T], *, reads: bool) -> T:
+        """Return the result of one transaction, repeated if the connection breaks in ``body``."""
         for tries_left in reversed(range(MAX_TRIES)):
             try:
                 with self._connect() as connection:
@@ -222,6 +225,7 @@ class Database:
         raise AssertionError("the loop above returns or raises")
 
     def _run(self, connection: Connection, body: Callable[[Connection], T]) -> T:
+        """Return the result of ``body``; raise `_Broken` if the connection breaks."""
         dialect = self._engine.dialect
         try:
             return body(connection)
@@ -236,7 +240,7 @@ class Database:
             raise explain(error) from error
 
     def _take_connection(self) -> RawConnection:
-        """Return a raw connection, retrying if one from the pool is gone."""
+        """Return an idle or new raw connection; retry if the database refuses one."""
         engine = self._current()
         try:
             return self._idle.pop()
@@ -251,7 +255,7 @@ class Database:
         raise AssertionError("the loop above returns or raises")
 
     def _discard_idle(self) -> None:
-        """Close idle connections; an event that breaks one, such as a restart, may break all."""
+        """Close idle connections: a restart of the server, for example, breaks all of them."""
         with suppress(IndexError):
             while True:
                 self._idle.pop().discard()
@@ -273,11 +277,11 @@ class Database:
             raise
 
     def _current(self) -> Engine:
-        """Return the engine of this process.
+        """Return the SQLAlchemy engine of this process.
 
-        A forked process opens its own connections. Two processes cannot share one, and closing an
-        inherited one would close the parent's. So inherited connections are neither used nor
-        closed.
+        A forked process opens its own connections. Two processes cannot share a connection, and
+        closing an inherited connection would close the parent's. So inherited connections are
+        neither used nor closed.
         """
         if self._process != os.getpid():
             if self._is_busy:
@@ -293,9 +297,10 @@ class Database:
     def close_idle(self) -> None:
         """Close idle connections before this process forks.
 
-        SQLite keeps one record of its locks per open file of a process. A fork would inherit that
-        record without the locks. The parent, which believes that it closes the file last, would
-        then delete the log that the fork writes to. So the file must be closed during a fork.
+        SQLite keeps a record of its locks for each file that a process has open. A forked process
+        would inherit that record without the locks. When the parent closed the file, it would take
+        itself for the last user, and delete the log that the forked process writes to. So the file
+        must be closed during a fork.
         """
         if self._process == os.getpid():
             _release_all(self._idle)
@@ -421,7 +426,7 @@ def read_file(path: Path, body: Callable[[Connection], T]) -> T:
 
 
 def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
-    """Make commits durable: the write-ahead log is on disk before a commit returns."""
+    """Configure SQLite so that the write-ahead log is on disk before a commit returns."""
     connection.isolation_level = None  # we start transactions explicitly
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode = WAL")
@@ -431,23 +436,33 @@ def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    """Start a transaction; in SQLite a change takes the write lock first, so reads are current."""
+    """Start a transaction.
+
+    In SQLite, a change takes the write lock before it reads, so nothing can change in between.
+    """
     reads = connection.get_execution_options().get("reads_only", False)
     statements = BEGIN_READ if reads else BEGIN_CHANGE
     connection.exec_driver_sql(statements[connection.dialect.name])
 
 
-SETUP_LOCK: Final = 4_027_431_614  # a number that no one else locks in PostgreSQL
+SETUP_LOCK: Final = 4_027_431_614  # arbitrary, to avoid other programs' advisory locks
 
 
 def wait_turn(connection: Connection) -> None:
-    """Wait until no other process creates tables; in SQLite every change has the only lock."""
+    """Wait until no other process is creating tables.
+
+    SQLite needs no extra lock: every change there holds the only write lock.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": SETUP_LOCK})
 
 
 SelectValues = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 CompiledStatement = tuple[str, SelectValues | None, Mapping[str, Any]]
+"""The SQL text, a function that orders the values of positional parameters, and constants.
+
+The function is None for drivers that take parameters by name.
+"""
 
 
 class PreparedStatement:

@@ -18,15 +18,20 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 
 Spendings = Callable[[str, str, int | None], int]
-"""A function of a scope, a name, and a time: the units spent before it, or so far if it is None."""
+"""A function that returns the units spent within a scope.
+
+Its arguments are the scope (``"budget"``, ``"analyst"``, or ``"purpose"``), the name of the analyst
+or purpose, and a time. Only charges before that time count, or all charges if it is None.
+"""
 
 
 def check_limits(rules: list[LimitRule], units: int, spendings: Spendings, time: int) -> None:
-    """Raise BudgetExceeded if a charge exceeds a limit.
+    """Check a charge of ``units`` at ``time`` against the limits that apply to it.
 
     Claim:   in every window with a limit, the charges add up to at most that limit.
-    Why:     the spending in a window is the running total minus the one at the window's start,
-             both integers. Times never decrease along the chain, so no charge changes windows.
+    Why:     the spending in a window is the running total now, minus the running total at the
+             window's start; both are integers. Times never decrease along the chain, so no later
+             charge can fall into an earlier window.
     Source:  docs/ledger.md.
     Checked: tests/contracts/test_limits.py.
 
@@ -50,7 +55,7 @@ def compute_allowance(
 ) -> Allowance:
     """Return the allowance of an analyst for a purpose, under all limits together.
 
-    ``total`` and ``spent`` are the analyst's own if there is an analyst, else the budget's.
+    If ``analyst`` is empty, the allowance's ``total`` and ``spent`` are those of the budget.
     """
     rules = limits.rules(analyst, purpose)
     lefts = [rule.share.units - _used(rule, spendings, time) for rule in rules]
@@ -66,6 +71,7 @@ def window_start(window: Window, time: int) -> int:
 
 
 def _used(rule: LimitRule, spendings: Spendings, time: int) -> int:
+    """Return the units that count against a limit: all, or those of the window of ``time``."""
     used = spendings(rule.scope, rule.name, None)
     if rule.window is None:
         return used

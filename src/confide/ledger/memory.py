@@ -1,4 +1,4 @@
-"""Ledger in memory, with the same rules; it is lost when the process ends."""
+"""Ledger in memory, with the rules of a stored ledger; it is lost when the process ends."""
 
 import os
 import secrets
@@ -65,7 +65,10 @@ class MemoryLedger:
         self._answers: dict[int, AnswerRecord] = {}
         self._entries_by_query: defaultdict[str, list[int]] = defaultdict(list)
         self._keys: dict[tuple[str, str], int] = {}
-        self._running: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+        # For each scope and name: the times of its charges, each with the total up to that charge.
+        self._running_totals: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(
+            list
+        )
         self._lock, self._process, self._neighbours = threading.Lock(), os.getpid(), ""
 
     @property
@@ -80,16 +83,16 @@ class MemoryLedger:
 
     @property
     def limits(self) -> Limits:
-        """The limits within the budget."""
+        """The limits on parts of the budget, such as each analyst's."""
         return self._limits
 
     @property
     def salt(self) -> str:
-        """The key of the engine's row hash."""
+        """The secret salt of the engine's row hash."""
         return self._salt
 
     def keep_relation(self, neighbours: str) -> None:
-        """Record the neighboring relation of the losses; refuse a different one."""
+        """Record which neighboring relation the privacy losses assume; refuse a different one."""
         with self._exclusive():
             self._neighbours = self._neighbours or neighbours
             refuse_relation(self._neighbours, neighbours)
@@ -103,7 +106,7 @@ class MemoryLedger:
         readings: int | None = 1,
         key: str = "",
     ) -> Hold:
-        """Return a hold after charging for it; nothing has been read."""
+        """Charge ``share`` and ``delta``, and return the hold that permits reading."""
         with self._exclusive():
             if key and (question.analyst, key) in self._keys:
                 raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
@@ -128,7 +131,7 @@ class MemoryLedger:
             return charge.hold(self._opening, after.digest)
 
     def commit(self, hold: Hold, noisy: Payload) -> Receipt:
-        """Store the answer with its charge, and return the receipt."""
+        """Store an answer next to the charge that paid for it, and return the receipt."""
         written = encode_payload(noisy)
         with self._exclusive():
             # Privacy: an answer without a charge in this ledger would be free.
@@ -144,7 +147,7 @@ class MemoryLedger:
             return charge.receipt()
 
     def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
-        """Return the hold or the answer of an earlier request with this key, if any."""
+        """Return the answer or the unused hold of an earlier request with this key, or None."""
         number = self._keys.get((question.analyst, key))
         if number is None:
             return None
@@ -154,26 +157,26 @@ class MemoryLedger:
         return self.answer(number) or charge.hold(self._opening)
 
     def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
-        """Assign the key to an answer that was given for free."""
+        """Assign the key to an earlier answer, whose receipt is given, that was returned again."""
         with self._exclusive():
             if self._keys.setdefault((question.analyst, key), receipt.entry) != receipt.entry:
                 raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
 
     def stored(self, question: QueryIdentity) -> StoredAnswer | None:
-        """Return the newest answer to the same query."""
-        found = self._found(question)
-        return self.answer(found[-1]) if found else None
+        """Return the newest answer to this query, or None."""
+        entries = self._find_entries(question)
+        return self.answer(entries[-1]) if entries else None
 
     def answer(self, entry: int) -> StoredAnswer | None:
-        """Return the answer of an entry, if it has one."""
+        """Return the answer of an entry, or None if it has no answer."""
         record = self._answers.get(entry)
         if record is None:
             return None
         return StoredAnswer(self._charges[entry].receipt(), decode_payload(record.noisy))
 
     def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
-        """Return all answers to the same query, oldest first."""
-        found = (self.answer(number) for number in self._found(question))
+        """Return all answers to this query, oldest first."""
+        found = (self.answer(number) for number in self._find_entries(question))
         return [stored for stored in found if stored is not None]
 
     def allowance(self, analyst: str = "", purpose: str = "") -> Allowance:
@@ -192,21 +195,21 @@ class MemoryLedger:
     def history(
         self, limit: int, *, before: int | None = None, analyst: str | None = None
     ) -> list[Entry]:
-        """Return the newest charges, newest first."""
-        fit = (
+        """Return at most ``limit`` charges, newest first; see `Ledger.history`."""
+        matching = (
             entry
             for entry in reversed(tuple(self.entries()))
             if (before is None or entry.number < before)
             and (analyst is None or entry.question.analyst == analyst)
         )
-        return list(islice(fit, limit))
+        return list(islice(matching, limit))
 
     def lost_anchors(self) -> list[LostAnchor]:
-        """Return nothing: a ledger in memory has no anchor."""
+        """Return an empty list: a ledger in memory has no anchor."""
         return []
 
     def verify(self) -> None:
-        """Recompute the balance and the chain; raise LedgerDamaged if they differ."""
+        """Recompute the balance and the chain; raise LedgerDamaged if they do not match."""
         start = first_head(self._identity, self._opening)
         with self._lock:
             check_records(start, self._opening, self._records(), self._head)
@@ -237,23 +240,24 @@ class MemoryLedger:
             yield
 
     def _spent(self, scope: str, name: str, before: int | None = None) -> int:
-        """Return the units spent in a scope, so far or before a time."""
-        running = self._running[scope, name]
-        place = len(running) if before is None else bisect_left(running, (before, -1))
-        return running[place - 1][1] if place else 0
+        """Return the units spent in a scope, so far or before a time; see `limits.Spendings`."""
+        running = self._running_totals[scope, name]
+        count = len(running) if before is None else bisect_left(running, (before, -1))
+        return running[count - 1][1] if count else 0
 
     def _index(self, charge: Charge) -> None:
-        """Add a charge to the indexes."""
-        self._running["budget", ""].append((charge.time, charge.spent))
+        """Add a charge to the lookup tables of running totals and keys."""
+        self._running_totals["budget", ""].append((charge.time, charge.spent))
         for scope, name, total in (
             ("analyst", charge.analyst, charge.analyst_spent),
             ("purpose", charge.purpose, charge.purpose_spent),
         ):
-            self._running[scope, name].append((charge.time, total))
+            self._running_totals[scope, name].append((charge.time, total))
         if charge.name:
             self._keys[charge.analyst, charge.name] = charge.number
 
-    def _found(self, question: QueryIdentity) -> list[int]:
+    def _find_entries(self, question: QueryIdentity) -> list[int]:
+        """Return the entries with an answer to this query that is free for its analyst."""
         numbers = list(self._entries_by_query.get(query_digest(question), []))
         if self._limits.is_shared:
             return numbers

@@ -60,10 +60,11 @@ def open_ledger(
 ) -> SqlLedger:
     """Return the ledger at an address: a path, ``sqlite:///path`` or ``postgresql://...``.
 
-    A missing ledger is created with the terms of ``opening``. An existing one keeps its original
-    terms, which must be for the same budget. ``neighbours`` is the neighboring relation of the
-    losses. It is stored with the terms, because losses under two relations do not add up. A ledger
-    that was once opened with an anchor does not open without it; see `accept_lost_anchor`.
+    A missing ledger is created with the terms of ``opening``, the filter before any charge. An
+    existing ledger keeps its original terms, which must be for the same budget. ``neighbours`` is
+    the neighboring relation that the privacy losses assume. It is stored with the terms, because
+    losses under different relations do not add up. A ledger that was once opened with an anchor
+    does not open without it; see `accept_lost_anchor`.
 
     Raises:
         AnchorLost: the ledger has an anchor that is not the configured one.
@@ -106,9 +107,9 @@ def accept_lost_anchor(
 ) -> LostAnchor | None:
     """Record in the ledger that its anchor is lost; return the record, or None if it is not lost.
 
-    From then on, the ledger uses the anchor passed here, which may be empty, or no anchor at all.
-    The owner accepts that nothing can reveal whether the ledger is an old backup. This is a
-    function, not an option of `open_ledger`, so that no program accepts a loss at every start.
+    From then on, the ledger uses the anchor passed here, which may be empty, or no anchor if None
+    is passed. The owner accepts that nothing can reveal whether the ledger is an old backup. This
+    is a function, not an option of `open_ledger`, so that no program accepts a loss at every start.
 
     Raises:
         BadDeclaration: there is no ledger, or it belongs to another budget.
@@ -240,6 +241,7 @@ def _find_file(address: str | Path) -> Path | None:
 
 
 def _find_meta(connection: Connection) -> dict[str, str]:
+    """Return the ledger's metadata, empty if there is no ledger; refuse foreign tables."""
     if inspect(connection).has_table(META.name):
         return _read_meta(connection)
     refuse_tables(connection)
@@ -247,7 +249,10 @@ def _find_meta(connection: Connection) -> dict[str, str]:
 
 
 def refuse_tables(connection: Connection) -> None:
-    """Raise BadDeclaration if a SQLite file has only foreign tables; servers can have both."""
+    """Raise BadDeclaration if a SQLite file has tables, but none of confide.
+
+    A PostgreSQL database may contain other tables too.
+    """
     names = inspect(connection).get_table_names()
     is_file = connection.dialect.name == "sqlite"
     if is_file and names and not any(name.startswith(TABLE_PREFIX) for name in names):
@@ -262,8 +267,8 @@ def _prepare_ledger(
 ) -> Identity:
     """Create the ledger, or migrate and check an existing one; one process at a time.
 
-    # Privacy: a marked ledger existed before its mark, so if it is missing, it was lost. A new one
-    # would be a second budget.
+    # Privacy: an anchor's mark proves that a ledger existed, so if it is missing, it was lost. A
+    # new ledger would be a second budget.
     """
     wait_turn(connection)
     _migrate(connection)

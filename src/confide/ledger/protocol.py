@@ -1,4 +1,8 @@
-"""`Ledger`, `Hold`, `Receipt`, and the ledger's errors."""
+"""`Ledger`, the values that it stores and returns, and its errors.
+
+For each query, the executor reserves a `Hold`, reads the data with it, commits the noisy answer,
+and returns the answer with a `Receipt`.
+"""
 
 import logging
 import os
@@ -38,12 +42,16 @@ __all__ = [
 ZERO_SHARE: Final = Share(0)
 
 Payload = dict[str, Any]
-"""A released answer in a form that JSON can encode, dates included; release/ sets its layout."""
+"""A released answer as JSON values and dates; the release package defines its layout."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryIdentity:
-    """The identity of a query: enough to recognize the same query, without data."""
+    """The identity of a query: enough to recognize a repeated query, and free of data.
+
+    ``text`` is the canonical form of the query. ``fingerprint`` is a hash of the declaration that
+    the query was planned for, and of its neighboring relation.
+    """
 
     text: str
     fingerprint: str
@@ -53,7 +61,7 @@ class QueryIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Proof of a charge: the entry's number, its cost, and its hash in the chain."""
+    """Proof of a charge: the number of its entry, its cost, and its hash in the chain."""
 
     entry: int
     share: Share
@@ -72,9 +80,11 @@ class Entry:
     """A charge in the ledger, as shown to the owner.
 
     ``number`` is the position in the chain. Numbers have gaps, because the chain contains answers
-    too. ``loss`` is the exact privacy loss that the share allows, and ``spent`` the total spent
-    including this entry. ``time`` is in microseconds since 1970, in UTC. ``before`` is the hash of
-    the previous record.
+    too. ``delta`` is the charged probability of failures, and ``state`` is ``"held"`` until the
+    charge has an answer, then ``"answered"``. ``loss`` describes the exact privacy loss that the
+    share allows, as JSON. ``key`` is the idempotency key, and ``spent`` the total spent including
+    this entry. ``time`` is in microseconds since 1970, in UTC. ``before`` is the hash of the
+    previous record.
     """
 
     number: int
@@ -97,7 +107,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LostAnchor:
-    """An accepted loss of an anchor, which is a record of the hash chain.
+    """A record of the hash chain: the owner accepted that the ledger's anchor is lost.
 
     ``is_anchored`` is whether another anchor replaced the lost one.
     """
@@ -119,7 +129,10 @@ def _to_datetime(time: int) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The amount that an analyst may spend, within all limits and the budget."""
+    """The amounts that an analyst may spend, has spent, and has left.
+
+    ``left`` is the most that the next charge may cost under all limits and the budget.
+    """
 
     total: Share
     spent: Share
@@ -129,9 +142,10 @@ class Allowance:
 class Hold:
     """The right to read data, paid for with budget that is never refunded.
 
-    Only a ledger creates holds, and an engine uses one before it reads. ``readings`` is the number
-    of readings. It is None for a session, whose charge covers everything that it ever releases.
-    ``delta`` is the charged failure probability. ``record`` is the charge as stored by the ledger.
+    Only a ledger creates holds, and an engine uses one each time it reads. ``readings`` is the
+    number of times that the hold can be used. It is None for a session, whose charge covers
+    everything that the session ever releases. ``delta`` is the charged probability of failures.
+    ``record`` is the charge as stored by the ledger.
     """
 
     __slots__ = ("_process", "_readings", "delta", "entry", "record", "share")
@@ -149,10 +163,10 @@ class Hold:
         self._readings, self._process = readings, os.getpid()
 
     def use(self) -> None:
-        """Use one reading; raise Fault if none is left, or if another process paid for it.
+        """Count one reading; raise Fault if none is left, or if another process made the hold.
 
-        # Privacy: a fork copies a session with its noise and its count. Only one of the two
-        # processes may continue.
+        # Privacy: a fork copies a session with its noise and its count of readings. Only one of the
+        # two processes may continue.
         """
         if self._process != os.getpid():
             raise Fault("this hold belongs to another process; a fork asks and pays for itself")
@@ -166,7 +180,7 @@ class Hold:
 class Ledger(Protocol):
     """The budget and its history.
 
-    The limits of a charge are those of its query's analyst and purpose.
+    A charge must fit the remaining budget, and the limits of its query's analyst and purpose.
     """
 
     @property
@@ -176,24 +190,26 @@ class Ledger(Protocol):
 
     @property
     def opening(self) -> Filter:
-        """The filter before any charge, which needs no access to the balance."""
+        """The filter before any charge; it is known without reading the balance."""
         ...
 
     @property
     def limits(self) -> Limits:
-        """The limits within the budget."""
+        """The limits on parts of the budget, such as each analyst's."""
         ...
 
     @property
     def salt(self) -> str:
-        """The key of the engine's row hash, so that the same rows of a unit count in every query.
+        """The secret salt of the engine's row hash, which chooses the rows of a unit that count.
 
-        # Privacy: the key is secret, because it reveals which rows of a unit count.
+        One salt for all queries makes the same rows count in each of them.
+
+        # Privacy: the salt is secret, because it reveals which rows of a unit count.
         """
         ...
 
     def keep_relation(self, neighbours: str) -> None:
-        """Record the neighboring relation of the losses; refuse a different one later.
+        """Record which neighboring relation the privacy losses assume; refuse a different one.
 
         Raises:
             BadDeclaration: the losses in the ledger are for another relation.
@@ -209,7 +225,7 @@ class Ledger(Protocol):
         readings: int | None = ...,
         key: str = ...,
     ) -> Hold:
-        """Return a hold after charging for it durably, before any data is read.
+        """Charge ``share`` and ``delta`` durably, and return the hold that permits reading.
 
         Raises:
             BudgetExceeded: the charge would exceed the budget or a limit; nothing was charged.
@@ -218,9 +234,9 @@ class Ledger(Protocol):
         ...
 
     def commit(self, hold: Hold, noisy: Payload) -> Receipt:
-        """Store the answer with its charge, and return the receipt.
+        """Store an answer next to the charge that paid for it, and return the receipt.
 
-        # Privacy: an answer is shown only after this returns.
+        # Privacy: an answer is shown only after this method returns.
 
         Raises:
             AnsweredAlready: the charge already has an answer; ``noisy`` must be discarded.
@@ -228,7 +244,7 @@ class Ledger(Protocol):
         ...
 
     def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
-        """Return the answer or the unused hold of an earlier request with this key, if any.
+        """Return the answer or the unused hold of an earlier request with this key, or None.
 
         Raises:
             KeyUsed: the key belongs to another query.
@@ -236,19 +252,19 @@ class Ledger(Protocol):
         ...
 
     def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
-        """Assign the key to an answer that was given for free."""
+        """Assign the key to an earlier answer, whose receipt is given, that was returned again."""
         ...
 
     def stored(self, question: QueryIdentity) -> StoredAnswer | None:
-        """Return the answer to the same query with the newest charge, if there is one."""
+        """Return the answer to this query that has the newest charge, or None."""
         ...
 
     def answer(self, entry: int) -> StoredAnswer | None:
-        """Return the answer of an entry, if it has one."""
+        """Return the answer of an entry, or None if it has no answer."""
         ...
 
     def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
-        """Return all answers to the same query that are free for its analyst, oldest first."""
+        """Return all answers to this query that its analyst can have for free, oldest first."""
         ...
 
     def allowance(self, analyst: str = ..., purpose: str = ...) -> Allowance:
@@ -262,18 +278,19 @@ class Ledger(Protocol):
     def history(
         self, limit: int, *, before: int | None = ..., analyst: str | None = ...
     ) -> list[Entry]:
-        """Return the newest charges, newest first.
+        """Return at most ``limit`` charges, newest first.
 
-        They are at most ``limit``, and only those before an entry or of an analyst, if given.
+        With ``before``, only entries with a smaller number are returned, and with ``analyst``, only
+        entries of that analyst.
         """
         ...
 
     def lost_anchors(self) -> list[LostAnchor]:
-        """Return the accepted losses of anchors, oldest first."""
+        """Return the lost anchors whose loss was accepted, oldest first."""
         ...
 
     def verify(self) -> None:
-        """Recompute the balance and the chain; raise a Fault if they differ."""
+        """Recompute the balance and the chain; raise a Fault if they do not match."""
         ...
 
     def export(self) -> Iterator[str]:
@@ -282,7 +299,7 @@ class Ledger(Protocol):
 
 
 RESTORE: Final = "restore the newest back-up, and let the anchor tell whether it is new enough"
-"""The advice for a ledger that contradicts itself."""
+"""The advice in messages about a ledger that contradicts itself."""
 
 
 class KeyUsed(Refusal):
@@ -292,7 +309,7 @@ class KeyUsed(Refusal):
 
 
 class AnsweredAlready(Fault):
-    """The charge already has an answer; another one was drawn and discarded unseen."""
+    """The charge already has an answer; a second one was computed, and discarded unseen."""
 
     code = "answered-already"
 
@@ -352,11 +369,11 @@ REASONS: Final = {
     "25006": "it may not be written",
     "53100": "the disk is full",
 }
-"""The reason for a database failure, by the prefix of its error code."""
+"""The reason for a database failure, by the prefix of SQLite's or PostgreSQL's error code."""
 
 
 def explain(error: Exception) -> LedgerUnavailable | LedgerDamaged:
-    """Return a fault without the database's message, which goes to the owner's log.
+    """Log the message of a database error for the owner, and return a fault without it.
 
     # Privacy: a database message can quote stored values, so it is never shown to analysts.
     """
@@ -368,7 +385,7 @@ def explain(error: Exception) -> LedgerUnavailable | LedgerDamaged:
 
 
 def as_fault(error: Exception) -> LedgerUnavailable | LedgerDamaged:
-    """Return a fault with the reason and the remedy, but without any stored value."""
+    """Return a fault that states the reason and the remedy, but no stored value."""
     code = _code(error)
     known = [reason for name, reason in REASONS.items() if code.startswith(name)]
     reason = known[0] if known else "its database failed"
@@ -390,6 +407,6 @@ def _code(error: Exception) -> str:
 
 
 def _original(error: Exception) -> Exception:
-    """Return the driver's own error if there is one, else the error itself."""
+    """Return the driver's error that an SQLAlchemy error wraps, or else the error itself."""
     original: Exception = getattr(error, "orig", None) or error
     return original

@@ -1,4 +1,7 @@
-"""Statements that read and write ledger records."""
+"""Statements that read a stored ledger, or write to it without moving its head.
+
+`changes` has the statements that move the head.
+"""
 
 from collections.abc import Generator, Iterator
 from heapq import merge
@@ -73,7 +76,11 @@ WITH_STATE: Final = (
 
 
 def _running_totals(total: str, name: str | None) -> tuple[PreparedStatement, PreparedStatement]:
-    """Return the statements for the newest running total, so far and before a time."""
+    """Return two statements: for the newest running total, and for the newest before a time.
+
+    ``total`` is the column of the total. ``name`` is the column of the analyst or the purpose, or
+    None for the total of the budget.
+    """
     newest = select(CHARGES.c[total]).order_by(CHARGES.c.time.desc(), CHARGES.c.number.desc())
     named = newest if name is None else newest.where(CHARGES.c[name] == bindparam(name))
     # The condition matches that of the partial index.
@@ -90,13 +97,13 @@ SPENT: Final = {
 
 
 def read_head(connection: Connection, *, lock: bool = False) -> Head:
-    """Return the head; with ``lock``, no other connection can change it meanwhile."""
+    """Return the head; with ``lock``, nothing else can move it in this transaction."""
     row = (LOCK_HEAD if lock else READ_HEAD).first(connection)
     return read_state(row)
 
 
 def write_key(connection: Connection, analyst: str, key: str, entry: int) -> None:
-    """Assign a key to an entry; raise KeyUsed if it belongs to another."""
+    """Assign an idempotency key to an entry; raise KeyUsed if it belongs to another entry."""
     known = find_key(connection, analyst, key)
     if known is None:
         connection.execute(ADD_KEY, {"analyst": analyst, "name": key, "entry": entry})
@@ -105,7 +112,7 @@ def write_key(connection: Connection, analyst: str, key: str, entry: int) -> Non
 
 
 def find_key(connection: Connection, analyst: str, key: str) -> int | None:
-    """Return the entry of a key, or None."""
+    """Return the entry of an idempotency key, or None if the key is unused."""
     row = connection.execute(ONE_KEY, {"analyst": analyst, "key": key}).first()
     return None if row is None else int(row.entry)
 
@@ -113,7 +120,10 @@ def find_key(connection: Connection, analyst: str, key: str) -> int | None:
 def find_answers(
     connection: Connection, question: QueryIdentity, *, shared: bool, newest: bool
 ) -> list[int]:
-    """Return the entries that paid for answers to a query: the newest, or all in order."""
+    """Return the entries that paid for answers to a query, in order, or only the newest.
+
+    With ``shared``, answers to other analysts count too.
+    """
     found = ENTRIES_OF_QUERY if shared else ENTRIES_OF_ANALYST
     found = (
         found.order_by(ANSWERS.c.entry.desc()).limit(1)
@@ -151,8 +161,8 @@ def read_history(
 ) -> Iterator[tuple[Charge, bool]]:
     """Yield the newest charges, newest first, and whether each has an answer.
 
-    Times never decrease along the chain, so the order by time and number is the order by number.
-    The index of an analyst's charges supports it.
+    Times never decrease along the chain, so ordering by time and number is ordering by number. The
+    index of an analyst's charges is sorted by time and number.
     """
     chosen = WITH_STATE.order_by(None).limit(limit)
     if before is not None:
@@ -204,21 +214,22 @@ def read_digest(connection: Connection, number: int) -> str | None:
 
 
 def read_spendings(connection: Connection | RawConnection) -> Spendings:
-    """Return a function that looks up running totals, each in one index step."""
+    """Return a function that reads running totals, each by a single lookup in an index."""
 
     def spent(scope: str, name: str, before: int | None = None) -> int:
-        now, earlier = SPENT[scope]
+        newest, newest_before = SPENT[scope]
         names: dict[str, object] = {scope: name} if scope != "budget" else {}
         if before is None:
-            found = now.first(connection, names)
+            found = newest.first(connection, names)
         else:
-            found = earlier.first(connection, {**names, "before": before})
+            found = newest_before.first(connection, {**names, "before": before})
         return 0 if found is None else int(found[0])
 
     return spent
 
 
 def _charge(row: Any) -> Charge:
+    """Return the charge in a row, whose last column is its hash, after checking the hash."""
     charge = Charge(*row[:-1])
     _check(charge, row)
     return charge
@@ -242,7 +253,7 @@ def _check(record: Charge | AnswerRecord | AnchorRecord, row: Any) -> None:
 
 
 def write_relation(connection: Connection, neighbours: str) -> None:
-    """Store the neighboring relation at its first use; refuse a different one later.
+    """Store the neighboring relation when it is first given; refuse a different one later.
 
     Raises:
         BadDeclaration: the losses in the ledger are for another relation.

@@ -1,7 +1,8 @@
 """SQLAlchemy tables of a ledger; migrations/ creates them.
 
-Amounts are integers of at most 63 bits, because the total budget has fewer than 2**62 units. Hashes
-and queries are text. No column holds a float, a row of the data, a value without noise, or a token.
+Amounts are integers in units of the budget, which has fewer than 2**62 units, so they fit in 63
+bits. Hashes and queries are text. No column contains a float, a row of the data, a value without
+noise, or a token.
 """
 
 from typing import Final
@@ -12,9 +13,9 @@ from sqlalchemy.schema import CheckConstraint
 __all__ = ["ANCHOR_RECORDS", "ANSWERS", "CHARGES", "HAS_PURPOSE", "HEAD", "KEYS", "META", "TABLES"]
 
 BIG_INTEGER: Final = BigInteger().with_variant(Integer, "sqlite")
-"""A 64-bit integer; SQLite stores a primary key of type INTEGER as the row ID itself."""
+"""A 64-bit integer. In SQLite it is INTEGER, because such a primary key needs no extra index."""
 HAS_PURPOSE: Final = "purpose <> ''"
-"""The condition of a partial index: charges without a purpose have no running total."""
+"""The condition of a partial index of the charges that have a purpose."""
 TABLES: Final = MetaData()
 
 META: Final = Table(
@@ -88,7 +89,7 @@ ANSWERS: Final = Table(
     Index("confide_answers_own", "asked", "analyst", "entry"),
     Index("confide_answers_number", "number"),
 )
-"""One row per answer; its key is the charge that paid for it, which has at most one answer."""
+"""One row per answer; its key is the number of the charge that paid for it."""
 
 ANCHOR_RECORDS: Final = Table(
     "confide_anchor_records",

@@ -1,8 +1,8 @@
 """Ledger in SQLite, for one machine, or PostgreSQL, for many servers.
 
-Every change adds its record and moves the head, on the condition that no other change has moved the
-head and that the sums fit the budget. So changes are serialized across any number of servers, and
-the database that stores the charges also enforces the budget.
+Every change inserts its record and moves the head, on the condition that no other change has moved
+the head meanwhile and that the sums fit the budget (see `changes`). So changes are serialized
+across any number of servers, and the database that stores the charges also enforces the budget.
 """
 
 import secrets
@@ -127,7 +127,7 @@ class SqlLedger:
         readings: int | None = 1,
         key: str = "",
     ) -> Hold:
-        """Write the charge to disk, then return its hold; no data has been read yet."""
+        """Write the charge to disk, and return the hold that permits reading."""
         units, pot_units = share.units, delta_units(delta, self.opening)
         rules = self._limits.rules(question.analyst, question.purpose)
 
@@ -156,7 +156,7 @@ class SqlLedger:
         return charge.hold(self.opening, head.digest)
 
     def commit(self, hold: Hold, noisy: Payload) -> Receipt:
-        """Store the answer with its charge on disk, and return the receipt."""
+        """Store an answer on disk next to the charge that paid for it, and return the receipt."""
         written, link = encode_payload(noisy), ChargeLink.of(hold)
 
         def store_answer(connection: RawConnection) -> Head:
@@ -177,7 +177,7 @@ class SqlLedger:
         return link.receipt()
 
     def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
-        """Return the hold or the answer of an earlier request with this key, if any."""
+        """Return the answer or the unused hold of an earlier request with this key, or None."""
 
         def find(connection: Connection) -> Hold | StoredAnswer | None:
             number = rows.find_key(connection, question.analyst, key)
@@ -191,7 +191,7 @@ class SqlLedger:
         return self._read_released(find)
 
     def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
-        """Assign the key to an answer that was given for free."""
+        """Assign the key to an earlier answer, whose receipt is given, that was returned again."""
 
         def write(connection: Connection) -> None:
             head = rows.read_head(connection, lock=True)
@@ -201,16 +201,16 @@ class SqlLedger:
         self._database.change(write)
 
     def stored(self, question: QueryIdentity) -> StoredAnswer | None:
-        """Return the newest answer to the same query."""
+        """Return the newest answer to this query, or None."""
         found = self._find(question, newest=True)
         return found[0] if found else None
 
     def answer(self, entry: int) -> StoredAnswer | None:
-        """Return the answer of an entry, if it has one."""
+        """Return the answer of an entry, or None if it has no answer."""
         return self._read_released(lambda connection: rows.read_stored(connection, entry))
 
     def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
-        """Return all answers to the same query, oldest first."""
+        """Return all answers to this query, oldest first."""
         return self._find(question, newest=False)
 
     def allowance(self, analyst: str = "", purpose: str = "") -> Allowance:
@@ -235,7 +235,7 @@ class SqlLedger:
     def history(
         self, limit: int, *, before: int | None = None, analyst: str | None = None
     ) -> list[Entry]:
-        """Return the newest charges, newest first."""
+        """Return at most ``limit`` charges, newest first; see `Ledger.history`."""
         return self._database.read(
             lambda connection: [
                 charge.entry(self.opening, state="answered" if answered else "held")
@@ -331,7 +331,7 @@ class SqlLedger:
         return compare_anchor(self._database, self._anchor, name, first_head(name, self.opening))
 
     def _name_anchor(self, comparison: AnchorComparison, event: str) -> AnchorRecord | None:
-        """Mark the anchor and record its name; return None if the comparison must be repeated."""
+        """Mark the anchor and record its name; return None if the caller must compare again."""
         name, head = "", comparison.head
         if self._anchor is not None:
             if comparison.mark is None:
@@ -363,6 +363,7 @@ class SqlLedger:
         self._database.close()
 
     def _find(self, question: QueryIdentity, *, newest: bool) -> list[StoredAnswer]:
+        """Return the answers to this query that are free for its analyst, or only the newest."""
         shared = self._limits.is_shared
 
         def find(connection: Connection) -> list[StoredAnswer]:
@@ -409,8 +410,8 @@ class SqlLedger:
     def _change(self, body: Callable[[RawConnection], T]) -> T:
         """Make a change without a lock, unless the database is SQLite or changes conflict.
 
-        After a conflict, the second of the two changes has written nothing and runs again, locked.
-        The next `LOCKED_CHANGES` changes are locked from the start.
+        After a conflict, the change that came second has written nothing, and runs again with a
+        lock. The next `LOCKED_CHANGES` changes of this process take the lock from the start.
         """
         if self._locked_changes_left > 0:
             self._locked_changes_left -= 1

@@ -1,4 +1,7 @@
-"""Verification, export, and recount of a ledger."""
+"""Verification and export of a ledger, and recount of an export.
+
+A recount needs only the exported lines, so anyone can check an owner's accounting with it.
+"""
 
 import json
 from collections import defaultdict
@@ -29,18 +32,20 @@ __all__ = ["Recount", "check_records", "recount", "write_export"]
 
 
 def check_records(start: Head, opening: Filter, records: Iterable[Record], end: Head) -> None:
-    """Raise LedgerDamaged if the records do not form a chain from the start to the head.
+    """Raise LedgerDamaged if the records do not form a chain from ``start`` to ``end``.
+
+    ``start`` is the head of the empty ledger, and ``end`` the stored head.
 
     Claim:   a record that was changed, removed, added, or moved is detected, unless all later
-             records and the head were rewritten too; the anchor detects that.
-    Why:     each hash covers the previous one and every field of its record. So a record with the
+             records and the head were rewritten too; the anchor detects a rewritten chain.
+    Why:     each hash covers the previous hash and every field of its record. So a record with the
              correct hash is the one that was written, unless SHA-256 collides. The balance and the
              running totals are recomputed from the charges.
     Source:  docs/ledger.md.
     Checked: tests/contracts/test_tampering.py.
 
     Raises:
-        LedgerDamaged: the records do not lead to the head.
+        LedgerDamaged: the records do not form such a chain, or exceed the budget.
     """
     head, open_holds, anchor = start, set[int](), ""
     analysts: defaultdict[str, int] = defaultdict(int)
@@ -79,7 +84,7 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
 
 
 def _follow_anchor(anchor: str, record: AnchorRecord) -> str:
-    """Return the name of the ledger's anchor after a record.
+    """Return the name of the ledger's anchor after an anchor record; ``anchor`` was it before.
 
     # Privacy: another anchor replaces the previous one only by a recorded loss, never silently.
     """
@@ -92,6 +97,7 @@ def _follow_anchor(anchor: str, record: AnchorRecord) -> str:
 
 
 def _follow_charge(head: Head, charge: Charge) -> Head:
+    """Return the head after a charge; raise LedgerDamaged if its totals do not add up."""
     spent, delta_spent = head.spent + charge.units, head.delta_spent + charge.delta_units
     adds_up = (spent, delta_spent) == (charge.spent, charge.delta_spent)
     if not adds_up or min(charge.units, charge.delta_units) < 0:
@@ -101,7 +107,12 @@ def _follow_charge(head: Head, charge: Charge) -> Head:
 
 @dataclass(frozen=True, slots=True)
 class Recount:
-    """The totals of an export: the filter after all charges, and the hash of each entry."""
+    """The totals of an export.
+
+    ``ledger`` is the identity of the ledger, and ``filter`` the filter after all charges.
+    ``entries`` and ``answered`` count the charges and the answers. ``digest`` is the newest hash,
+    and ``links`` maps the number of each charge to its hash.
+    """
 
     ledger: str
     filter: Filter

@@ -1,4 +1,4 @@
-"""First tables: meta, head, charges, answers, anchor records, keys."""
+"""The first version of the tables: meta, head, charges, answers, anchor records, and keys."""
 
 from alembic import op
 from sqlalchemy import BigInteger, CheckConstraint, Column, Integer, Text, text
@@ -10,7 +10,7 @@ WHOLE = BigInteger().with_variant(Integer, "sqlite")
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Create the tables."""
     op.create_table(
         "confide_meta",
         Column("name", Text, primary_key=True),
