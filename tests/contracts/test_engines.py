@@ -28,7 +28,8 @@ from confide.declare import (
     Text,
 )
 from confide.engines import Engine, SqlEngine, open_engine
-from confide.engines.sql.expressions import UNIT, Emitter, column, label, select, table
+from confide.engines.sql.builders import UNIT, column, label, select, table
+from confide.engines.sql.expressions import Emitter
 from confide.errors import BadDeclaration, Fault, UnsupportedQuery
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Expression, walk

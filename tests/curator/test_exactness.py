@@ -9,7 +9,7 @@ import pytest
 import confide as cf
 from confide.declare import Column as Declared
 from confide.declare import Row
-from confide.engines.sql.expressions import UNIT
+from confide.engines.sql.builders import UNIT
 from confide.errors import BadArgument, UnsupportedQuery
 from confide.query.scope import RESERVED_NAMES
 from support.overflows import REORDERED, ROUNDED, make_visits

@@ -13,13 +13,13 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind
 from confide.engines.sql import row_hash
+from confide.engines.sql.builders import UNIT, column, select, table
 from confide.engines.sql.contribution_bounding import (
     MAX_LEVELS,
     bound_contributions,
     broadcast_large_units,
     sort_once,
 )
-from confide.engines.sql.expressions import UNIT, column, select, table
 from confide.plan import ContributionBounds
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p

@@ -5,8 +5,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind
 from confide.engines.postgres.dialect import HEAVY, POSTGRESQL, add_fences
-from confide.engines.sql.dialect import Dialect, type_of
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     Sql,
     call,
     case,
@@ -23,6 +22,7 @@ from confide.engines.sql.expressions import (
     try_cast,
     typed,
 )
+from confide.engines.sql.dialect import Dialect, type_of
 
 T = sql.DType
 PLAIN = Dialect("duckdb")

@@ -11,7 +11,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Category
 from confide.engines.duckdb.dialect import write_duckdb
-from confide.engines.sql.expressions import TYPES, cast, number, try_cast
+from confide.engines.sql.builders import TYPES, cast, number, try_cast
 from confide.engines.sql.stored_values import as_enum
 from support.entropy import SeededEntropy
 

@@ -10,7 +10,7 @@ import pytest
 from confide.curator import Curator
 from confide.declare import Budget, Catalog, Category, Int, Kind, Table
 from confide.engines import DuckDB
-from confide.engines.sql.expressions import UNIT
+from confide.engines.sql.builders import UNIT
 from confide.engines.sql.statements import MAX_LISTED, write_statement
 from confide.ledger import Hold
 from confide.loss import Share

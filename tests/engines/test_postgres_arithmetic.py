@@ -10,7 +10,7 @@ import pytest
 from sqlglot import expressions as sql
 
 from confide.engines.postgres import arithmetic
-from confide.engines.sql.expressions import Sql, column, number
+from confide.engines.sql.builders import Sql, column, number
 from support.postgres import Postgres
 
 MIN_DOUBLE: Final = 5e-324

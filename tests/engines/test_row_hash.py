@@ -13,8 +13,8 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind
 from confide.engines.postgres.dialect import POSTGRESQL
+from confide.engines.sql.builders import UNIT, column, select, table
 from confide.engines.sql.contribution_bounding import MAX_LEVELS, bound_contributions
-from confide.engines.sql.expressions import UNIT, column, select, table
 from confide.engines.sql.row_hash import HEIGHT, LEVELS, MARK, level_of, mark_rows, measure_rows
 from confide.plan import ContributionBounds
 from support.entropy import SeededEntropy

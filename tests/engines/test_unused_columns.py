@@ -5,7 +5,7 @@ import pytest
 import sqlglot
 from sqlglot import expressions as sql
 
-from confide.engines.sql.expressions import prune_columns
+from confide.engines.sql.builders import prune_columns
 from confide.engines.sql.sources import inline_views, name_enums
 
 ROWS = "(SELECT 1 AS u, 2 AS a, 3 AS b, NULL AS c UNION ALL SELECT 4, 5, 6, 7)"

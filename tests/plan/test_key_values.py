@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import confide as cf
 from confide.curator import Curator
 from confide.engines.duckdb.dialect import write_duckdb
-from confide.engines.sql.expressions import Emitter, select, table
+from confide.engines.sql.builders import select, table
+from confide.engines.sql.expressions import Emitter
 from confide.engines.sql.sources import leftmost
 from confide.errors import UnsupportedQuery
 from confide.expressions.tree import Column, walk

@@ -19,6 +19,16 @@ from sqlglot import expressions as sql
 from sqlglot.transforms import eliminate_semi_and_anti_joins
 
 from confide.declare import Catalog, Kind, PublicTable, Row, Table
+from confide.engines.sql.builders import (
+    Sql,
+    call,
+    cast,
+    label,
+    number,
+    select,
+    table,
+    unit_column,
+)
 from confide.engines.sql.dialect import (
     BLANKS,
     DAY,
@@ -40,16 +50,6 @@ from confide.engines.sql.dialect import (
     type_of,
 )
 from confide.engines.sql.engine import Columns, Rows, SqlEngine, name_columns
-from confide.engines.sql.expressions import (
-    Sql,
-    call,
-    cast,
-    label,
-    number,
-    select,
-    table,
-    unit_column,
-)
 from confide.engines.sql.row_hash import MASK, digested
 from confide.engines.sql.sources import raw_name, write_views
 from confide.engines.sql.table_facts import TableFacts, check_readable

@@ -40,7 +40,7 @@ from confide.engines.duckdb.files import (
 )
 from confide.engines.duckdb.memory import make_folder, remove_folder
 from confide.engines.registry import FILE, open_engine, scheme_of
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     Sql,
     call,
     case,

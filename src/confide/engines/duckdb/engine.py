@@ -29,8 +29,7 @@ from confide.engines.duckdb.files import (
 )
 from confide.engines.duckdb.memory import Memory
 from confide.engines.duckdb.timeouts import TIMEOUT, WATCHER, read_timeout
-from confide.engines.sql.engine import Columns, Rows, SqlEngine
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     Sql,
     call,
     cast,
@@ -39,6 +38,7 @@ from confide.engines.sql.expressions import (
     try_cast,
     without_nan,
 )
+from confide.engines.sql.engine import Columns, Rows, SqlEngine
 from confide.engines.sql.sources import (
     inline_views,
     name_enums,

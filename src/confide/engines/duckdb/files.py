@@ -13,7 +13,15 @@ import duckdb
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.sql.expressions import TYPES, Sql, call, column, select, table, try_cast
+from confide.engines.sql.builders import (
+    TYPES,
+    Sql,
+    call,
+    column,
+    select,
+    table,
+    try_cast,
+)
 from confide.errors import BadDeclaration
 
 __all__ = [

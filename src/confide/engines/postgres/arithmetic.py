@@ -12,8 +12,7 @@ from typing import Final
 
 from sqlglot import expressions as sql
 
-from confide.engines.sql.dialect import is_integer
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     Sql,
     call,
     case,
@@ -25,6 +24,7 @@ from confide.engines.sql.expressions import (
     number,
     select,
 )
+from confide.engines.sql.dialect import is_integer
 
 __all__ = [
     "add",

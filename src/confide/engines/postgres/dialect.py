@@ -26,9 +26,9 @@ from confide.engines.postgres.types import (
     text_to_double,
     text_to_integer,
 )
+from confide.engines.sql.builders import Sql, call, case, cast, number
 from confide.engines.sql.contribution_bounding import sort_once
 from confide.engines.sql.dialect import FINITE, Dialect, is_double, is_integer, is_text, type_of
-from confide.engines.sql.expressions import Sql, call, case, cast, number
 from confide.engines.sql.row_hash import MASK, digested
 
 __all__ = ["POSTGRESQL", "add_fences", "sort_by_numbers", "text_digit"]

@@ -24,8 +24,8 @@ from confide.engines.postgres.types import (
     find_relation,
 )
 from confide.engines.protocol import TableAltered
+from confide.engines.sql.builders import column, label
 from confide.engines.sql.engine import Columns, Rows, SqlEngine, engine_fault, name_columns
-from confide.engines.sql.expressions import column, label
 from confide.engines.sql.sources import raw_name, write_views
 from confide.engines.sql.table_facts import (
     TableFacts,

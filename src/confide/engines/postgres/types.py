@@ -15,7 +15,14 @@ from sqlglot import expressions as sql
 from confide.declare import Column, Date, Int, Kind
 from confide.engines.postgres.arithmetic import MAX_DOUBLE
 from confide.engines.sql import dialect
-from confide.engines.sql.expressions import Sql, call, case, cast, column, number
+from confide.engines.sql.builders import (
+    Sql,
+    call,
+    case,
+    cast,
+    column,
+    number,
+)
 from confide.engines.sql.table_facts import ambiguous_unit_error
 from confide.errors import BadDeclaration
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from sqlglot import expressions as sql
 
+from confide.engines.sql.builders import Sql, call
 from confide.engines.sql.contribution_bounding import sort_once
 from confide.engines.sql.dialect import (
     DAY,
@@ -31,7 +32,6 @@ from confide.engines.sql.dialect import (
     substring,
     type_of,
 )
-from confide.engines.sql.expressions import Sql, call
 from confide.engines.sql.row_hash import MASK, digested
 
 __all__ = ["SPARK", "spark_cast"]

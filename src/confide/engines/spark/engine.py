@@ -29,9 +29,9 @@ from confide.engines.spark.session import (
     open_session,
     parse_source,
 )
+from confide.engines.sql.builders import Sql, call, column, label, table
 from confide.engines.sql.contribution_bounding import broadcast_large_units
 from confide.engines.sql.engine import Columns, Rows, SqlEngine, engine_fault, name_columns
-from confide.engines.sql.expressions import Sql, call, column, label, table
 from confide.engines.sql.sources import raw_name, write_views
 from confide.engines.sql.table_facts import (
     TableFacts,

@@ -18,8 +18,7 @@ from sqlglot import expressions as sql
 
 from confide.declare import Kind, Row
 from confide.engines.protocol import Block, Estimator, SealedBlocks
-from confide.engines.sql.contribution_bounding import bound_contributions
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     UNIT,
     column,
     is_known,
@@ -30,6 +29,7 @@ from confide.engines.sql.expressions import (
     table,
     unit_column,
 )
+from confide.engines.sql.contribution_bounding import bound_contributions
 from confide.engines.sql.row_hash import mixed_number, number_rows
 from confide.noise import Entropy
 from confide.plan import ContributionBounds

@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     UNIT,
     Sql,
     call,

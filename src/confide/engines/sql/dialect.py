@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from sqlglot import expressions as sql
 
-from confide.engines.sql.expressions import Sql, call
+from confide.engines.sql.builders import Sql, call
 
 __all__ = [
     "BLANKS",

@@ -13,10 +13,8 @@ from sqlglot import expressions as sql
 
 from confide.declare import Category, Kind, is_parquet
 from confide.engines.protocol import Counts, Integers, Pair
-from confide.engines.sql.contribution_bounding import bound_contributions
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     UNIT,
-    Emitter,
     Sql,
     call,
     case,
@@ -30,6 +28,8 @@ from confide.engines.sql.expressions import (
     try_cast,
     unit_column,
 )
+from confide.engines.sql.contribution_bounding import bound_contributions
+from confide.engines.sql.expressions import Emitter
 from confide.engines.sql.sources import SourceWriter, leftmost, stored_name
 from confide.engines.sql.statements import find_stored, kinds_of_keys, small_keys, write_key
 from confide.engines.sql.stored_values import as_enum, as_listed

@@ -15,7 +15,7 @@ from typing import Final
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     UNIT,
     Sql,
     call,

@@ -9,11 +9,9 @@ from sqlglot import expressions as sql
 
 from confide.aggregates import UnitForm, function_of
 from confide.declare import Bool, Catalog, Category, Column, Date, Float, Int, Kind, Table, Text
-from confide.engines.sql.contribution_bounding import bound_contributions
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     TYPES,
     UNIT,
-    Emitter,
     Sql,
     call,
     case,
@@ -36,6 +34,8 @@ from confide.engines.sql.expressions import (
     valid_date,
     without_nan,
 )
+from confide.engines.sql.contribution_bounding import bound_contributions
+from confide.engines.sql.expressions import Emitter
 from confide.engines.sql.stored_values import as_boolean, as_listed, as_listed_integer
 from confide.engines.sql.summands import exact_sum, summand
 from confide.errors import BadDeclaration

@@ -17,10 +17,8 @@ from sqlglot import expressions as sql
 
 from confide.declare import Category, Kind
 from confide.engines.protocol import Groups
-from confide.engines.sql.contribution_bounding import bound_contributions
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     UNIT,
-    Emitter,
     Sql,
     call,
     case,
@@ -34,6 +32,8 @@ from confide.engines.sql.expressions import (
     typed,
     unit_column,
 )
+from confide.engines.sql.contribution_bounding import bound_contributions
+from confide.engines.sql.expressions import Emitter
 from confide.engines.sql.sources import SourceWriter, leftmost, stored_name
 from confide.engines.sql.stored_values import as_comparable, as_enum, as_listed
 from confide.engines.sql.summands import (

@@ -12,7 +12,7 @@ from typing import Final
 from sqlglot import expressions as sql
 
 from confide.declare import Category, Kind
-from confide.engines.sql.expressions import (
+from confide.engines.sql.builders import (
     Sql,
     call,
     case,

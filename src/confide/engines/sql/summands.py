@@ -14,8 +14,7 @@ from typing import Final
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
-from confide.engines.sql.expressions import (
-    Emitter,
+from confide.engines.sql.builders import (
     Sql,
     cast,
     clamped,
@@ -25,6 +24,7 @@ from confide.engines.sql.expressions import (
     select,
     try_cast,
 )
+from confide.engines.sql.expressions import Emitter
 from confide.expressions.tree import Call, Column, Expression, parts_of, walk
 from confide.plan import Range, Ranges, ValueGrid
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from sqlglot import expressions as sql
 
 from confide.declare import Catalog, Category, Column, Kind, Row, Table
-from confide.engines.sql.expressions import column, select, table, unit_column
+from confide.engines.sql.builders import column, select, table, unit_column
 from confide.errors import BadDeclaration
 from confide.plan import UNBOUNDED, Range
 
