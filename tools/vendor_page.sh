@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fetch the page's libraries by name and version, keep the few files that are served, and write
-# their sums. The only change to a file: vega-interpreter finds vega-util beside it, where
-# vega-util.js hands on what the vega bundle holds.
+# Fetch the libraries of the web UI and of the docs site by name and version, keep the few files
+# that are served, and write their checksums. The only change to a file: vega-interpreter imports
+# vega-util from vega-util.js next to it, which exports the names of the vega bundle.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 vendor="$root/src/confide/server/static/vendor"
@@ -20,6 +20,7 @@ unpack @picocss/pico 2.1.1 pico
 unpack vega 6.4.0 vega
 unpack vega-lite 6.4.3 vega-lite
 unpack vega-interpreter 2.3.2 vega-interpreter
+unpack iframe-worker 1.0.4 iframe-worker
 
 mkdir -p "$vendor/vega-interpreter"
 cp htmx/dist/htmx.min.js pico/css/pico.min.css vega/build/vega.min.js "$vendor/"
@@ -32,3 +33,10 @@ for name in htmx pico vega vega-lite vega-interpreter; do
 done
 cd "$vendor"
 find . -type f ! -name SHA256SUMS ! -name README.md -printf '%P\n' | LC_ALL=C sort | xargs sha256sum > SHA256SUMS
+
+site="$root/docs/vendor"
+mkdir -p "$site"
+cp "$work/iframe-worker/shim/index.js" "$site/iframe-worker.js"
+cp "$work/iframe-worker/LICENSE" "$site/iframe-worker.LICENSE.txt"
+cd "$site"
+sha256sum iframe-worker.LICENSE.txt iframe-worker.js > SHA256SUMS

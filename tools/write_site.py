@@ -34,6 +34,7 @@ def main() -> None:
         written = link_names(text) if source.parent.name == "theory" else text
         write(page_of(source), relink(written, source, linked))
     shutil.copytree(ROOT / "docs" / "pictures", PAGES / "pictures")
+    shutil.copytree(ROOT / "docs" / "vendor", PAGES / "vendor")
     shutil.copy(ROOT / "docs" / "site.css", PAGES)
     for source in sorted(linked - texts.keys()):
         if source.exists() and "pictures" not in source.parts:

@@ -12,7 +12,13 @@ def unlisted(package: ModuleType) -> set[str]:
         for name, value in vars(package).items()
         if not name.startswith("_") and not isinstance(value, ModuleType)
     }
-    bound -= {"TYPE_CHECKING", "Any", "Final", "import_late", "import_module"}  # the machinery of lazy imports
+    bound -= {
+        "TYPE_CHECKING",
+        "Any",
+        "Final",
+        "import_late",
+        "import_module",
+    }  # the machinery of lazy imports
     bound |= set(getattr(package, "_HOMES", ()))  # names that are imported when first used
     listed = {name for name in getattr(package, "__all__", ()) if not name.startswith("_")}
     listed -= {name for name in listed if isinstance(getattr(package, name), ModuleType)}
