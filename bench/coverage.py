@@ -1,4 +1,4 @@
-"""Coverage of 95% intervals of families and regressions: the tables of docs/statistics.md.
+"""Coverage of 95% intervals of families and regressions: the tables of docs/statistics-accuracy.md.
 
 Each cell is the percentage of 2,000 samples whose interval at epsilon 1 covers the parameter, with
 a standard error of 0.5. The beta distribution, joint distributions, 200 values, and logistic and

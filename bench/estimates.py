@@ -1,4 +1,4 @@
-"""Accuracy of private statistics: results for docs/statistics.md and its charts.
+"""Accuracy of private statistics: results for docs/statistics-accuracy.md and its charts.
 
 Every result compares a private estimate with the same estimate without noise, on invented rows. Two
 targets are checked at the end. The efficiency of sample and aggregate approaches 1 as the number of

@@ -253,7 +253,7 @@ def _root(errors: Floats) -> float:
 
 
 def main() -> None:
-    """Print the table of docs/statistics.md, and fail if another method is better by a tenth."""
+    """Print a table of docs/statistics-accuracy.md; fail if another method is better by 10%."""
     found = measure(np.random.default_rng(2026))
     others = ["objective perturbation", "sample and aggregate", *PEERS]
     names = ["confide", *others, "without noise"]

@@ -3,7 +3,7 @@
 Each case draws 60 to 1,000 samples, and adds a draw of the plan's noise to the exact sums of each.
 A case fails if the number of covering intervals is improbable, at ALPHA, under every rate from
 93.5 to 96.5%, or to 100% if most values have almost no rows. The figures of larger runs are in
-docs/statistics.md.
+docs/statistics-accuracy.md.
 """
 
 from collections.abc import Callable
