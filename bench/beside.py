@@ -122,7 +122,7 @@ def _cell(value: float | None, best: float, form: Callable[[float], str]) -> str
 def list_losses(lost: Mapping[str, float], what: str) -> str:
     """Return a sentence that lists the rows where another library is better."""
     named = ", ".join(f"{name} ({ratio:.2f} times)" for name, ratio in lost.items())
-    return f"Where we lose in {what}: {named or 'nowhere in this run'}.\n"
+    return f"Others have a smaller {what}: {named or 'in no row'}.\n"
 
 
 def describe_run(found: Found) -> str:

@@ -190,7 +190,7 @@ ROWS: Final = (
     Row("mean, bounds 0..100", "mean", ask_mean, 0.76, 0.0107),
     Row("variance, bounds 0..100", "variance", ask_variance, 0.62, 0.69),
     Row("median, bounds 0..10^6", "median", partial(ask_quantile, level=0.5), 1.0, 0.0154),
-    Row("90 % point, bounds 0..10^6", "p90", partial(ask_quantile, level=0.9), 1.0, 0.325),
+    Row("90% quantile, bounds 0..10^6", "p90", partial(ask_quantile, level=0.9), 1.0, 0.325),
     Row("100 counts", "counts", partial(ask_counts, delta=0), 0.42, 58.6),
     Row("100 counts, delta 1e-6", "counts, delta", partial(ask_counts, delta=1e-6), 1.0, 42.2),
     Row("histogram of 1,000 bins", "histogram", ask_histogram, None),
