@@ -1,4 +1,8 @@
-"""The only code that reads rows."""
+"""Engines: the only code that reads rows.
+
+An engine turns a measurement into SQL, runs it on DuckDB, PostgreSQL, or Spark, and returns sealed
+results.
+"""
 
 from confide.engines.duckdb.engine import DuckDB
 from confide.engines.protocol import Counts, Engine, Groups, Sealed

@@ -1,4 +1,4 @@
-"""`Engine`, and the sealed results that it returns, which stay closed until noise is added."""
+"""`Engine`, and the sealed results that it returns, which nothing can read until noise is added."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -44,12 +44,15 @@ __all__ = [
 
 T = TypeVar("T")
 Groups = dict[tuple[Value, ...], tuple[int, ...]]
+"""The exact totals of each group, by its keys."""
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Pair = tuple[Integers, Integers]
-"""Cells that hold rows, in order, and the number of rows in each."""
+"""The cells that have rows, in order, and the number of rows in each."""
 
 Counts = dict[tuple[Value, ...], Pair]
+"""One histogram: the cells of each group, by its keys."""
 
 
 class SealedBase(Generic[T]):
@@ -76,7 +79,7 @@ class SealedBase(Generic[T]):
 
 
 class ExactResult(NamedTuple):
-    """Exact totals of each group found, and the rows in each cell of each histogram."""
+    """The exact totals of each group found, and the histograms."""
 
     groups: Groups
     counts: tuple[Counts, ...]
@@ -93,7 +96,10 @@ class Sealed(SealedBase[ExactResult]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """The rows of one block: columns by name, or one array with a column for each."""
+    """The rows of one block, as columns by name.
+
+    NumPy converts a block to one array, with a column for each name.
+    """
 
     columns: Mapping[str, NDArray[Any]]
 
@@ -122,39 +128,40 @@ class Block:
 
 
 Estimator = Callable[[Block], Any]
-"""A function of the owner's: from the rows of a block to one number, or to several."""
+"""The owner's function: it computes one or several numbers from the rows of a block."""
 
 
 class SealedBlocks(SealedBase[Floats]):
-    """The results of all blocks, one row per block; NaN where a block has none."""
+    """The results of all blocks, one row per block; NaN if a block gave no result."""
 
     __slots__ = ()
 
 
 class TableAltered(Exception):
-    """The columns of the named table have changed since the engine was opened."""
+    """The columns of the table that the message names have changed since the engine was opened."""
 
 
 class Facts(PublicFacts, Protocol):
-    """An engine's knowledge of public tables: facts for plans, and the types of their columns."""
+    """Facts about public tables: those that plans depend on, and the kinds of their columns."""
 
     @property
     def kinds(self) -> Mapping[str, Mapping[str, Kind]]:
-        """The columns of each public table that queries can use, with their types."""
+        """The columns of each public table that queries can use, with their kinds."""
         ...
 
 
 class Engine(Protocol):
     """The only code that reads rows; its exact results are sealed.
 
-    An engine is opened on a catalog and a salt. Problems that it finds while it opens are reported
+    An engine is opened for a catalog and a salt. Problems that it finds while it opens are reported
     to the owner as a `BadDeclaration`. Later problems raise a `Fault` without details, and the
-    reason goes to the owner's log. One salt gives the same integers on every engine.
+    reason goes to the owner's log. With the same salt, every engine returns the same integers for
+    the same rows.
     """
 
     @property
     def facts(self) -> Facts:
-        """The facts about public tables, which need no protection."""
+        """The facts about public tables, which are not protected."""
         ...
 
     def run(self, measurement: Measurement, hold: Hold) -> Sealed:
@@ -169,7 +176,10 @@ class Engine(Protocol):
         outputs: int,
         entropy: Entropy,
     ) -> SealedBlocks:
-        """Return the sealed results of the owner's estimator, one for each block of units."""
+        """Return the sealed results of the owner's estimator, one for each block of units.
+
+        ``outputs`` is the number of values that the estimator returns.
+        """
         ...
 
     def close(self) -> None:
@@ -191,7 +201,7 @@ class EngineFactory(Protocol):
 
 HOUR: Final = 3_600
 MAX_SECONDS: Final = 31_536_000
-"""A year; Python's threads cannot wait for arbitrarily long."""
+"""A year, because Python's threads cannot wait for an arbitrarily long time."""
 MAX_SHOWN: Final = 40
 
 

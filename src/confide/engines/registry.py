@@ -1,4 +1,7 @@
-"""Lookup of the engine for a source, by scheme: built in, or from an entry point."""
+"""Lookup of the engine for a source, by the scheme of its address.
+
+Engines are built in, or other packages provide them by an entry point.
+"""
 
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -14,7 +17,7 @@ __all__ = ["FILE", "GROUP", "find_engine", "open_engine", "read_address", "schem
 
 GROUP: Final = "confide.engines"
 FILE: Final = "file"
-"""The scheme of paths and DataFrames, which are written without one."""
+"""The scheme of paths and DataFrames, which have no scheme of their own."""
 
 BUILT_IN: Final = {
     FILE: EntryPoint(FILE, "confide.engines.duckdb.engine:DuckDB", GROUP),
@@ -25,12 +28,15 @@ BUILT_IN: Final = {
 
 ALIASES: Final = {"postgres": "postgresql", "sc": "spark"}
 EXTRAS: Final = {"postgresql": ("psycopg", "postgres"), "spark": ("pyspark", "spark")}
-"""The package that an engine needs, and the extra of confide that installs it."""
+"""For engines with a driver: the package that they need, and the extra of confide for it."""
 
 
 @cache
 def find_engine(scheme: str) -> EntryPoint | None:
-    """Return the engine of a scheme; an installed package may add schemes, but not replace any."""
+    """Return the entry point of a scheme's engine, or None if there is none.
+
+    An installed package can add schemes, but cannot replace a built-in one.
+    """
     if scheme in BUILT_IN:
         return BUILT_IN[scheme]
     return next(iter(entry_points(group=GROUP, name=scheme)), None)
@@ -89,7 +95,7 @@ def read_address(source: str) -> dict[str, Kind | None]:
 
 
 def scheme_of(source: Any) -> str:
-    """Return the scheme of a source, by which its engine is found.
+    """Return the scheme of a source, which determines its engine.
 
     >>> scheme_of("visits.parquet"), scheme_of("postgres://me@host/db?table=visits")
     ('file', 'postgresql')
@@ -108,7 +114,7 @@ def scheme_of(source: Any) -> str:
 
 
 def _fits_rest(prefix: str, rest: str) -> bool:
-    """Return whether a scheme may precede the rest of an address: some schemes require slashes."""
+    """Return whether a scheme can precede the rest of an address: some schemes require slashes."""
     return rest.startswith("//") or prefix not in ("postgresql", "postgres", "sc")
 
 
@@ -119,6 +125,7 @@ def _entry(scheme: str) -> EntryPoint:
 
 
 def _factory(scheme: str) -> EngineFactory:
+    """Return the engine of a scheme; raise BadDeclaration if its package is not installed."""
     package, extra = EXTRAS.get(scheme, ("", ""))
     if package and find_spec(package) is None:
         raise BadDeclaration(
@@ -129,5 +136,5 @@ def _factory(scheme: str) -> EngineFactory:
 
 
 def _name(scheme: str) -> str:
-    """Return the name of an engine in messages: that of its class."""
+    """Return the name of an engine for messages: the name of its class."""
     return _entry(scheme).attr

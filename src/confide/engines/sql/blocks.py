@@ -1,7 +1,7 @@
-"""Rows in random blocks, for owners' estimators.
+"""Random blocks of units, and the results of the owner's estimator on them.
 
-A unit's block is a function of that unit and a key drawn for the query. If each row is a different
-person, a block is drawn for each row.
+The block of a unit is a function of the unit and a key that is drawn for the query. If each row is
+a different person, a block is drawn for each row.
 """
 
 import hashlib
@@ -42,7 +42,11 @@ WORKERS: Final = 4
 def write_blocks(
     reading: BlockReading, salt: str, key: str, unit_kind: Kind = Kind.TEXT
 ) -> sql.Select:
-    """Return the statement that selects the rows that count, with the block of their unit."""
+    """Return the statement that selects the rows that count, with the block of their unit.
+
+    The blocks follow from ``key``, and contribution bounding follows from ``salt``. If each row is
+    a unit, the statement selects no blocks.
+    """
     declared, names = reading.table, list(reading.columns)
     has_unit = not isinstance(declared.unit, Row)
     unit = [unit_column()] if has_unit else []
@@ -70,10 +74,13 @@ def compute_blocks(
 ) -> SealedBlocks:
     """Return the estimator's results for all blocks, computed in threads.
 
-    # Privacy: a block whose estimator raises an error or returns another shape gives NaN, and
-    # nothing else about it leaves this function. Engines do not order the rows of a block; the
-    # order used here follows from the block's rows, so a unit changes the result of its own block
-    # alone.
+    ``found`` is the result of `write_blocks`, as columns by name. ``outputs`` is the number of
+    values that the estimator must return.
+
+    # Privacy: a block whose estimator raises an error or returns another number of values gives
+    # NaN, and nothing else about it leaves this function. Engines return rows in any order. The
+    # order used here follows from the rows of the block alone, so a unit changes only the result of
+    # its own block.
     """
     columns = {name: _unboxed(np.asarray(found[name])) for name in reading.columns}
     size = len(next(iter(columns.values())))
@@ -86,7 +93,7 @@ def compute_blocks(
     rows = Block(columns)
 
     def compute(span: tuple[int, int]) -> list[float]:
-        # Each block is copied only when it is computed, so that all rows are in memory just once.
+        # Each block is copied only when it is computed, so that most rows are in memory only once.
         return _compute(estimator, _shuffled(rows.take(order[slice(*span)])), outputs)
 
     with ThreadPoolExecutor(WORKERS) as pool:
@@ -95,7 +102,7 @@ def compute_blocks(
 
 
 def _unboxed(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of objects as numbers or dates if it holds these; strings stay."""
+    """Return an array of Python numbers or dates as a typed array; strings stay objects."""
     if values.dtype.kind != "O" or not len(values) or isinstance(values[0], str):
         return values
     is_date = isinstance(values[0], date)
@@ -103,18 +110,19 @@ def _unboxed(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _rank(values: NDArray[Any]) -> NDArray[Any]:
-    """Return numbers in the order of the values; both zeros of the doubles are equal."""
+    """Return an array that sorts as the values do; 0.0 and -0.0 become equal."""
     if values.dtype.kind == "f":
         return values + 0.0
     return values if values.dtype.kind in "biu" else np.unique(values, return_inverse=True)[1]
 
 
 def _shuffled(block: Block) -> Block:
-    """Return the rows of a sorted block in a pseudorandom order that follows from them alone.
+    """Return the rows of a sorted block in a pseudorandom order that follows from the rows alone.
 
-    Why: estimators that split their rows in half would otherwise get sorted halves. The order
-         starts from a digest of the rows, so that blocks of one size are not all split at the same
-         ranks: the bias that this causes would remain however many blocks there are.
+    Why: an estimator that splits its rows into halves would otherwise get the smaller and the
+         larger rows. The order depends on a digest of the rows. If it depended only on their
+         number, blocks of the same size would all be split at the same ranks, and the resulting
+         bias would remain however many blocks there are.
     """
     start = np.frombuffer(_digest(block), dtype=np.uint64)[0]
     mixed = start + np.arange(1, len(block) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
@@ -126,8 +134,8 @@ def _shuffled(block: Block) -> Block:
 def _digest(block: Block) -> bytes:
     """Return an eight-byte digest of the values of a block.
 
-    # Privacy: it depends on these values alone. Numbers are hashed as doubles and others as text,
-    # since the type or width of an array may follow from rows of other blocks.
+    # Privacy: it depends on these values alone. Numbers are hashed as doubles and other values as
+    # text, since the type or width of an array may depend on rows of other blocks.
     """
     digest = hashlib.blake2b(digest_size=8)
     for values in block.columns.values():
@@ -139,6 +147,7 @@ def _digest(block: Block) -> bytes:
 
 
 def _compute(estimator: Estimator, part: Block, outputs: int) -> list[float]:
+    """Return the estimator's values for a block, NaN where it gives no finite number."""
     nothing = [math.nan] * outputs
     if not len(part):
         return nothing

@@ -2,12 +2,14 @@
 
 The rule: order a unit's groups by their mark (a keyed hash, see `row_hash`) and then by their
 contents. Order the rows within a group in the same way. Keep the first groups, and of these the
-first rows. (If a unit may keep as many groups as rows, only rows are ordered.) A window function
-applies the rule. To save it work, most rows of large units that it would drop are dropped before.
+first rows. (If a unit may keep as many groups as rows, only rows are ordered.)
 
-Statements are built in the form that is fastest on DuckDB. It reads rows twice, to drop most of
-them before the sort, and ranks rows and groups in one pass. PostgreSQL reads them once. So does
-Spark, unless there are few enough large units to broadcast them to every task.
+Window functions apply the rule. They sort rows, which is slow, so a filter first drops most of the
+rows that they would drop anyway: rows of large units whose marks exceed a bound.
+
+Statements are built in the form that is fastest on DuckDB. It reads rows twice (to find the bounds,
+and to drop rows by them), and ranks rows and groups in one pass. PostgreSQL reads rows once. So
+does Spark, unless there are few enough large units to broadcast them to every task.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -66,15 +68,16 @@ def bound_contributions(
 ) -> sql.Select:
     """Keep a limited number of groups and rows of each unit, by keyed hash and then by contents.
 
-    ``keys`` and ``parts`` name all the columns of ``rows`` except the unit; groups differ in keys.
-    ``kinds`` gives the types of these columns and of the unit; columns it omits are hashed as text.
-    Columns in ``small`` hold integers from 0 to 2^31 - 1 in every row, which only saves time.
+    ``keys`` are the columns of ``rows`` that distinguish groups, and ``parts`` all other columns
+    except the unit. ``kinds`` gives the kinds of these columns and of the unit; columns without a
+    kind are hashed as strings. Columns in ``small`` contain integers from 0 to 2^31 - 1 in every
+    row, which only saves time.
 
     # Privacy: only equal rows can tie. So the rows that a unit keeps are a function of that unit's
     # rows, whatever else is in the table.
     """
-    held, is_grouped = [*keys, *parts], bool(keys) and limits.groups < limits.rows
-    hashed, limit = (keys, limits.groups) if is_grouped else (held, limits.rows)
+    contents, is_grouped = [*keys, *parts], bool(keys) and limits.groups < limits.rows
+    hashed, limit = (keys, limits.groups) if is_grouped else (contents, limits.rows)
     hash_columns = [UNIT, *hashed]
     named = f"{salt} groups"
     if limit <= MAX_LEVELS:
@@ -88,28 +91,31 @@ def bound_contributions(
             small=small,
         )
         units = _large_units(heights, limit)
-        marked = mark_rows(rows, [UNIT, *held], hash_columns, kinds, named, small=small)
+        marked = mark_rows(rows, [UNIT, *contents], hash_columns, kinds, named, small=small)
         rows = _candidate_rows(marked, units)
     else:
-        rows = mark_rows(rows, [UNIT, *held], hash_columns, kinds, named, small=small)
+        rows = mark_rows(rows, [UNIT, *contents], hash_columns, kinds, named, small=small)
     if is_grouped and parts:
         rows = number_rows(rows, [MARK, *parts], {**kinds, MARK: Kind.INT}, salt)
     if is_grouped:
         return _first_groups(rows, limits, keys, parts)
-    return _first_rows(rows, held, limit)
+    return _first_rows(rows, contents, limit)
 
 
 def _large_units(heights: sql.Select, limit: int) -> sql.Select:
-    """Return the units with ``limit`` or more levels among the rare ones, each with a bound.
+    """Return the units whose rows have ``limit`` or more of the rare levels, each with a bound.
 
-    A unit with many groups has some of the rarest levels, so few rows suffice to bound the marks
-    of its first groups. Small units are not found, and no row of theirs is dropped here.
+    ``heights`` are the units and heights of all rows. The bound of a unit is a mark; rows with that
+    mark or a larger one can be dropped. Only rows of the lowest, rare levels are read for it: a
+    unit with many groups has some of these levels. Other units are not returned, and none of their
+    rows will be dropped.
 
     Claim: a unit has ``limit`` or more marks below its bound, no two of the same level.
-    Why:   the bound is the least mark past the level of the ``limit``-th lowest bit. x & (x - 1)
-           is x without its lowest bit. After ``limit`` - 1 such steps, that bit is the lowest of
-           x, and x is 0 if there is none. XOR of x and x - 1 has this bit and all below it, as
-           many as there are levels up to it.
+    Why:   let x be the integer with a bit for each level of the unit's rows (`LEVEL_MASK`). The
+           bound is the least mark of a higher level than the ``limit``-th lowest bit of x. To find
+           it, x & (x - 1) is x without its lowest bit. After ``limit`` - 1 such steps, that bit is
+           the lowest bit of x, or x is 0 if there is no such bit. XOR of x and x - 1 consists of
+           this bit and all lower positions; the number of its bits is the next higher level.
     """
     levels = label(call("BIT_OR", level_of()), LEVEL_MASK)
     units = select([unit_column(), levels], nested(heights, MARKED_ROWS))
@@ -126,7 +132,9 @@ def _large_units(heights: sql.Select, limit: int) -> sql.Select:
 
 
 def _candidate_rows(marked: sql.Select, units: sql.Select) -> sql.Select:
-    """Return the rows that may be among the first of their unit.
+    """Return the rows that may be among the first rows of their unit.
+
+    ``units`` are the results of `_large_units`.
 
     Claim: if a unit may keep n groups (or rows), all rows with one of its n lowest marks stay.
     Why:   a row is dropped only if its mark is not below its unit's bound. Then n other marks are
@@ -140,11 +148,16 @@ def _candidate_rows(marked: sql.Select, units: sql.Select) -> sql.Select:
     return near.join(nested(units, LARGE_UNITS), on=both, join_type="anti", copy=False)
 
 
-def _first_rows(source: sql.Select, held: Sequence[str], limit: int) -> sql.Select:
-    rank = _rank("ROW_NUMBER", map(column, [MARK, *held]))
-    ranked = select([*map(column, [UNIT, *held]), label(rank, ROW_RANK)], nested(source, "near"))
+def _first_rows(source: sql.Select, contents: Sequence[str], limit: int) -> sql.Select:
+    """Return the first ``limit`` rows of each unit, by mark and then by ``contents``."""
+    rank = _rank("ROW_NUMBER", map(column, [MARK, *contents]))
+    ranked = select(
+        [*map(column, [UNIT, *contents]), label(rank, ROW_RANK)], nested(source, "near")
+    )
     inside = sql.LTE(this=column(ROW_RANK), expression=number(limit))
-    return select(map(column, [UNIT, *held]), nested(ranked, "ranked")).where(inside, copy=False)
+    return select(map(column, [UNIT, *contents]), nested(ranked, "ranked")).where(
+        inside, copy=False
+    )
 
 
 def _first_groups(
@@ -152,39 +165,42 @@ def _first_groups(
 ) -> sql.Select:
     """Return the first groups of each unit, and of these the first rows.
 
-    Why: rows are ordered by group, so the rows of the first groups precede all others, and their
-         ranks count no other rows.
+    Why: one ranking of a unit's rows suffices. Rows are ordered by group, so the rows of the first
+         groups precede all others, and their ranks count no other rows.
     """
-    held, group = [*keys, *parts], [MARK, *keys]
+    contents, group = [*keys, *parts], [MARK, *keys]
     order = group
     if parts:
-        # Compute it below the window, which would otherwise carry along the columns it needs.
-        shown = [*map(column, [UNIT, *held, MARK]), label(mixed_number(), ORDER)]
+        # Compute the order in a subquery. Otherwise, the sort would carry along more columns.
+        shown = [*map(column, [UNIT, *contents, MARK]), label(mixed_number(), ORDER)]
         numbered = select(shown, nested(numbered, "ordered"))
         order = [*group, ORDER, *parts]
     ranks = [
         label(_rank("DENSE_RANK", map(column, group)), GROUP_RANK),
         label(_rank("ROW_NUMBER", map(column, order)), ROW_RANK),
     ]
-    ranked = select([*map(column, [UNIT, *held]), *ranks], nested(numbered, "numbered"))
+    ranked = select([*map(column, [UNIT, *contents]), *ranks], nested(numbered, "numbered"))
     inside = [
         sql.LTE(this=column(GROUP_RANK), expression=number(limits.groups)),
         sql.LTE(this=column(ROW_RANK), expression=number(limits.rows)),
     ]
-    return select(map(column, [UNIT, *held]), nested(ranked, "ranked")).where(*inside, copy=False)
+    return select(map(column, [UNIT, *contents]), nested(ranked, "ranked")).where(
+        *inside, copy=False
+    )
 
 
 def _rank(function: str, order: Iterable[Sql]) -> Sql:
+    """Return a ranking function over the rows of each unit."""
     ranks = sql.Order(expressions=[sql.Ordered(this=part, nulls_first=False) for part in order])
     return sql.Window(this=call(function), partition_by=[unit_column()], order=ranks)
 
 
 def broadcast_large_units(statement: sql.Select) -> None:
-    """Broadcast the large units to every task, which drops the rows past their bounds.
+    """Add a hint that broadcasts the large units to every Spark task, which then drops rows itself.
 
-    Why: every statement has this join; only how it is executed changes. The rows that it drops of
-         a unit depend on that unit's rows alone, even if rows change between two reads. The ranks
-         that follow enforce the limits in any case.
+    Why: the join is part of every statement; the hint only changes how it is executed. The rows of
+         a unit that the join drops depend on that unit's rows alone, even if rows change between
+         two reads. The ranks that follow enforce the limits in any case.
     """
     for join in list(statement.find_all(sql.Join)):
         if join.kind == "ANTI" and isinstance(join.parent, sql.Select):
@@ -195,8 +211,8 @@ def broadcast_large_units(statement: sql.Select) -> None:
 def sort_once(node: sql.Select) -> None:
     """Make a selection read rows once, and rank groups only among the rows that may stay.
 
-    Why: the join drops no row that stays, so it can be omitted where no hint says how to execute
-         it. For the ranks, see `_rank_groups_last`.
+    Why: the join drops no row that the ranks would keep, so it can be omitted. It is kept if it has
+         the hint of `broadcast_large_units`. For the ranks, see `_rank_groups_last`.
     """
     joins = node.args.get("joins") or []
     if any(join.kind == "ANTI" for join in joins) and not node.args.get("hint"):
@@ -221,17 +237,20 @@ def _order(rank: sql.Alias) -> Any:
 def _rank_groups_last(kept: sql.Select, ranked: sql.Select, group: sql.Alias) -> None:
     """Rank groups among the first rows of each unit, instead of among all rows.
 
+    ``kept`` selects rows by both ranks, ``ranked`` is its subquery with the ranks, and ``group`` is
+    the rank of the group there.
+
     Claim: the same rows stay.
     Why:   rows are ordered by group. If a row is among the first, all rows of earlier groups
            precede it, and are therefore among the first too. So its group has the same rank among
            the first rows as among all rows.
     """
     conditions = {found.this.name: found for found in kept.args["where"].find_all(sql.LTE)}
-    held = [shown.copy() for shown in ranked.expressions if isinstance(shown, sql.Column)]
+    contents = [shown.copy() for shown in ranked.expressions if isinstance(shown, sql.Column)]
     shown: list[Sql] = [part for part in ranked.expressions if part is not group]
     ranked.set("expressions", [*shown, column(MARK)])
-    first = select([*held, column(MARK)], nested(ranked, "ranked"))
+    first = select([*contents, column(MARK)], nested(ranked, "ranked"))
     first.set("where", sql.Where(this=conditions[ROW_RANK].copy()))
-    grouped = select([*(part.copy() for part in held), group], nested(first, "first"))
+    grouped = select([*(part.copy() for part in contents), group], nested(first, "first"))
     kept.set("from_", sql.From(this=nested(grouped, "grouped")))
     kept.set("where", sql.Where(this=conditions[GROUP_RANK].copy()))

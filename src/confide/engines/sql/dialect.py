@@ -4,10 +4,10 @@ Statements are built once, as trees in the dialect of DuckDB. Where another engi
 semantics differ, a `Dialect` replaces single nodes of the finished tree, from the leaves up, and
 writes the result in the engine's dialect.
 
-A rule writes doubles by the engine's own function for literals, because the nodes that a rule
-returns are not translated again.
+The nodes that a rule returns are not translated again. So shared rules take the engine's function
+for literals of type double as an argument.
 
-The patterns are those by which DuckDB casts strings. Engines whose own casts accept other strings
+The patterns match the strings that DuckDB can cast. Engines whose own casts accept other strings
 match these patterns first. Letters are ASCII, and whitespace is that of C, whatever the locale.
 """
 
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 Rule = Callable[[Any], Sql | None]
-"""Returns the replacement of a node with translated parts, or None to keep the node."""
+"""Returns the replacement of a node whose parts are already translated, or None to keep it."""
 
 FINITE: Final = "FINITE"
 """The call that represents ``CASE WHEN ISFINITE(x) THEN x END``, so that x is written once."""
@@ -90,20 +90,21 @@ def is_text(node: Sql) -> bool:
 class Dialect:
     """The dialect of one engine, with a rule for each node or call that it writes differently.
 
-    Rules can ask for the types of nodes (`type_of`): those of columns come from the declaration or
-    the source, others follow from the node's parts. A replacement keeps the type of its node.
+    ``dialect`` is its name in sqlglot. Rules can ask for the types of nodes (`type_of`): types of
+    columns come from the declaration or the source, and other types follow from the node's parts.
+    A replacement keeps the type of the node that it replaces.
     """
 
     dialect: str
     nodes: Mapping[type[Sql], Rule] = field(default_factory=dict)
     calls: Mapping[str, Rule] = field(default_factory=dict)
     finish: Callable[[sql.Select, Mapping[str, sql.Select]], object] | None = None
-    """A last step for the whole statement, with the views that it reads."""
+    """A last step for a translated statement, which also gets the views that it may read."""
 
     def write(self, select: sql.Select, views: Mapping[str, sql.Select] | None = None) -> str:
         """Return the SQL of a statement, with the views that it reads in its WITH clause.
 
-        ``views`` are translated already; the statement is modified.
+        ``views`` are already translated, by name. The statement is modified.
         """
         used = list(_used_views(select, views or {}))
         translated = self.translate(select)
@@ -137,12 +138,13 @@ class Dialect:
         return node
 
     def _part(self, name: str, view: sql.Select) -> str:
+        """Return the part of a WITH clause that defines a view."""
         quoted = sql.to_identifier(name, quoted=True).sql(self.dialect)
         return f"{quoted} AS NOT MATERIALIZED ({view.sql(self.dialect)})"
 
 
 def _used_views(select: sql.Select, views: Mapping[str, sql.Select]) -> Iterator[str]:
-    """Yield the views that a statement reads, each after those that it reads itself."""
+    """Yield the names of the views that a statement reads, each after the views that it reads."""
     seen: dict[str, None] = {}
 
     def visit(tree: Sql) -> None:
@@ -156,7 +158,7 @@ def _used_views(select: sql.Select, views: Mapping[str, sql.Select]) -> Iterator
 
 
 def _match_finite(node: Sql) -> Sql:
-    """Return the FINITE call for the pattern that it represents, and other nodes unchanged."""
+    """Return a FINITE call instead of a node that it represents; return other nodes unchanged."""
     if type(node) is not sql.Case or len(node.args["ifs"]) != 1 or node.args.get("default"):
         return node
     branch = node.args["ifs"][0]
@@ -168,7 +170,7 @@ def _match_finite(node: Sql) -> Sql:
 
 
 def _infer(node: Sql) -> sql.DataType | None:
-    """Return the type of a node from its parts, whose types are known."""
+    """Return the type of a node, inferred from its parts, or None if it cannot be inferred."""
     kind: sql.DType | None = None
     match node:
         case sql.Literal():
@@ -233,7 +235,7 @@ NON_FINITE: Final = f"^{_BLANK}[+-]?([iI][nN][fF]([iI][nN][iI][tT][yY])?|[nN][aA
 
 TRUE: Final = ("true", "t", "yes", "y", "1")
 FALSE: Final = ("false", "f", "no", "n", "0")
-"""The spellings of a Boolean, in lower case."""
+"""The strings that can be cast to a Boolean, in lower case."""
 
 _TIME: Final = "([01]?[0-9]|2[0-4]):[0-5]?[0-9](:[0-5]?[0-9](\\.[0-9]+)?)?"
 _ZONE: Final = " ?(Z|UTC|[+-][0-9][0-9](:?[0-9][0-9])?)"
@@ -248,10 +250,10 @@ INFINITE_DATE: Final = f"^{_BLANK}-?[iI][nN][fF]([iI][nN][iI][tT][yY])?{_BLANK}$
 
 
 DoubleLiteral = Callable[[float], Sql]
-"""Returns a double as a literal of the engine."""
+"""A function that returns a double as a literal of the engine."""
 
 INTEGRAL_FROM: Final = 2.0**53
-"""From here on, every double is an integer."""
+"""Every double of this size or more is an integer."""
 NEARLY_HALF: Final = math.nextafter(0.5, 0.0)
 MAX_DOUBLE: Final = 1.7976931348623157e308
 MAX_LENGTH: Final = 2**31 - 1
@@ -269,13 +271,13 @@ def literal_of(node: Sql) -> int:
 
 
 def null_unless_listed(text: Sql, listed: Sequence[Sql]) -> Sql:
-    """Return a string if it is in a list, else NULL."""
+    """Return a string if it is in a list of literals, else NULL."""
     inside = sql.In(this=text, expressions=[entry.copy() for entry in listed])
     return sql.Case(ifs=[sql.If(this=inside, true=text.copy())])
 
 
 def parse_boolean(text: Sql) -> Sql:
-    """Return the Boolean that a string represents, by the spellings that DuckDB knows."""
+    """Return the Boolean that a string represents in DuckDB, else NULL."""
     lowered = call("LOWER", text)
     branches = [
         sql.If(
@@ -290,9 +292,11 @@ def parse_boolean(text: Sql) -> Sql:
 
 
 def substring(text: Sql, arguments: Sequence[int]) -> Sql:
-    """Return a substring by code points, for engines that count positions from 1 or from the end.
+    """Return DuckDB's SUBSTR for engines without position 0 and without negative lengths.
 
-    In DuckDB, position 0 precedes the first, and a negative length extends backwards.
+    ``arguments`` are the position of the first character and, optionally, the length. Negative
+    positions count from the end. In DuckDB, position 0 is before the first character, and a
+    negative length selects the characters before the position.
     """
     start, length = arguments[0], arguments[1] if len(arguments) > 1 else MAX_LENGTH
     if length < 0:
@@ -334,7 +338,8 @@ def round_integer(value: Sql, digits: int) -> Sql:
 def round_double(value: Sql, digits: int, real: DoubleLiteral, cut: Callable[[Sql], Sql]) -> Sql:
     """Return a double rounded by exactly the operations of DuckDB, halves away from zero.
 
-    ``cut`` drops the fraction of a double below 2^53, and returns a double.
+    ``real`` writes literals of type double. ``cut`` drops the fraction of a double below 2^53, and
+    returns a double.
 
     Why: DuckDB multiplies by a power of ten, rounds, and divides again. If the product is too large
          for a double, it returns the number unchanged. Rounding halves away from zero amounts to

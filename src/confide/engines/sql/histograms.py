@@ -1,7 +1,8 @@
 """Statements that count rows by group and cell, for quantiles.
 
-They have the layers of every statement: the rows that count, with keys and cell; contribution
-bounding; the counts. Only integers leave the engine, one for each cell that holds rows.
+A cell is a value, or a small part of a range. The layers are those of other statements (see
+`statements`): the rows that count, with their keys and cell; contribution bounding; the counts. The
+engine returns only group keys and integers, one integer for each cell that has rows.
 """
 
 from collections.abc import Mapping
@@ -61,15 +62,16 @@ def write_histogram(
     *,
     has_enums: bool = False,
 ) -> sql.Select:
-    """Return the statement that gives the keys of each group, and its cells with their rows.
+    """Return the statement that counts the rows in each cell of each group.
 
-    Each cell and its rows are packed into one integer, so that they stay paired: rows times 2^20
-    plus the cell, in 64 bits, which no engine has enough rows to exceed. ``unit`` is the kind of
-    units, integers or strings. ``has_enums`` is for engines that group by small integers and ENUM
-    values without hashing.
+    It returns one row per group: the keys, and a list of integers, one for each cell with rows. An
+    integer is the number of rows times 2^20, plus the cell, so that both stay together. It fits in
+    64 bits for any realistic number of rows. ``unit`` is the kind of units, integers or strings.
+    ``has_enums`` states that the engine groups by small integers and ENUM values without hashing.
 
-    Why: where values are likely dictionary-encoded (see `_is_dictionary_encoded`), NULL gets a
-         cell like other values, but COUNT leaves it out, so a cell may hold no rows.
+    Why: if values are likely dictionary-encoded (see `_is_dictionary_encoded`), NULL gets a cell
+         like other values. But COUNT ignores NULL, so such a cell may have no rows, and is left
+         out.
     """
     keys = [f"k{index}" for index in range(len(measurement.query.keys))]
     is_encoded = has_enums and _is_dictionary_encoded(measurement, histogram)
@@ -83,14 +85,14 @@ def write_histogram(
     row_count = label(sql.Count(this=column(VALUE) if is_encoded else sql.Star()), ROWS)
     counts = select([*map(column, keys), column(CELL), row_count], nested(rows, "kept"))
     counts.set("group", sql.Group(expressions=[column(name) for name in (*keys, CELL)]))
-    # ENUM values were compared with their list before they were counted; strings are compared here.
+    # ENUM values were compared with their list before rows were counted; strings are compared here.
     stored = find_stored(measurement)
     finish = _as_text if has_enums else as_listed
     listed = [
         label(finish(column(key), stored[index]) if index in stored else column(key), key)
         for index, key in enumerate(keys)
     ]
-    # Filtering counts instead of rows saves the engine from computing each row's cell twice.
+    # NULL cells are filtered here, not in each row, where the engine would compute cells twice.
     packed_cell = column(ROWS) * number(MAX_VALUES) + column(CELL)
     held = sql.GT(this=column(ROWS), expression=number(0))
     known = sql.Where(this=held if is_encoded else is_known(column(CELL)))
@@ -103,10 +105,12 @@ def write_histogram(
 
 
 def _is_dictionary_encoded(measurement: Measurement, histogram: HistogramCount) -> bool:
-    """Return whether a file is likely to store a column with few values by dictionary encoding.
+    """Return whether a histogram's column is likely dictionary-encoded in a file.
 
-    Why: functions of a single column are then computed once per dictionary entry, but CASE is
-         computed for each row. LEAST and GREATEST are such functions; otherwise CASE is faster.
+    Such a column is clipped by LEAST and GREATEST instead of CASE.
+
+    Why: the engine computes functions of a dictionary-encoded column, such as LEAST and GREATEST,
+         once per dictionary entry. It computes CASE once per row, which is faster otherwise.
     """
     tables = private_tables(measurement.query.source, measurement.catalog)
     match histogram:
@@ -118,12 +122,12 @@ def _is_dictionary_encoded(measurement: Measurement, histogram: HistogramCount) 
 
 
 def _is_small(cells: Cells, measurement: Measurement) -> bool:
-    """Return whether cells are small integers, and rows need no contribution bounding."""
+    """Return whether cells are integers of 8 bits, and rows need no contribution bounding."""
     return cells.count <= MAX_BYTE_CELLS and not measurement.contribution.needs_bounding
 
 
 def _as_text(value: Sql, declared: Category) -> Sql:
-    """Return the string of an ENUM value, which was compared with its list already."""
+    """Return the string of an ENUM value, which was already compared with its list."""
     del declared
     return cast(value, "VARCHAR")
 
@@ -137,7 +141,7 @@ def _rows(
     has_enums: bool,
     is_encoded: bool,
 ) -> sql.Select:
-    """Return unit, keys, and cell of each row that counts; the cell is NULL if it has none."""
+    """Return the unit, the keys, and the cell of each row that counts; the cell may be NULL."""
     emitter, source, stored = (
         Emitter(measurement.ranges),
         measurement.query.source,
@@ -170,7 +174,7 @@ def _with_cells(
     has_enums: bool,
     is_encoded: bool,
 ) -> sql.Select:
-    """Return rows with the cells of their values, except rows with undeclared NULL keys."""
+    """Return rows with the cells of their values, without the rows of undeclared NULL keys."""
     keys = [f"k{index}" for index in range(len(measurement.query.keys))]
     cell = _cell(measurement, histogram, is_encoded=is_encoded)
     cell = cell if histogram.where is None else case(column("w"), cell)
@@ -191,6 +195,7 @@ def _with_cells(
 
 
 def _value(histogram: HistogramCount, emitter: Emitter, *, is_encoded: bool) -> Sql:
+    """Return the value whose cell is counted; a dictionary-encoded column is read as stored."""
     if is_encoded and isinstance(histogram.argument, Column):
         return column(stored_name(histogram.argument.name), histogram.argument.table)
     value = emitter.emit(histogram.argument)
@@ -198,7 +203,10 @@ def _value(histogram: HistogramCount, emitter: Emitter, *, is_encoded: bool) -> 
 
 
 def _cell(measurement: Measurement, histogram: HistogramCount, *, is_encoded: bool) -> Sql:
-    """Return the cell of a value, an integer; NULL stays NULL, unless values are packed."""
+    """Return the cell of a value, an integer.
+
+    NULL stays NULL, except in a dictionary-encoded column, where it gets a cell too.
+    """
     value: Sql = column(VALUE)
     match histogram.cells:
         case GridCells(grid=grid):
@@ -220,13 +228,13 @@ def _cell(measurement: Measurement, histogram: HistogramCount, *, is_encoded: bo
 
 
 def _asinh_cell(value: Sql, cells: AsinhCells) -> Sql:
-    """Return the cell by the same operations as `AsinhCells`."""
+    """Return the cell of a double, by the same operations as `AsinhCells`."""
     inside = call("LEAST", call("GREATEST", value, number(cells.low)), number(cells.high))
     position: Sql = sql.Paren(this=inside - number(cells.low)) * number(cells.line)
     if cells.bend:
         curve = call("ASINH", inside.copy() * number(cells.rate))
         position = position + sql.Paren(this=curve - number(cells.offset)) * number(cells.bend)
-    # Privacy: the clamp has integer ends, so each row is counted in one of the plan's cells.
+    # Privacy: clamping to the first and last cell counts every row in one of the plan's cells.
     first, last = number(0.0), number(float(cells.count - 1))
     clamped = call("LEAST", call("GREATEST", call("FLOOR", position), first), last)
     # LEAST and GREATEST skip NULL, which must stay NULL.
@@ -234,7 +242,11 @@ def _asinh_cell(value: Sql, cells: AsinhCells) -> Sql:
 
 
 def read_counts(found: Mapping[str, Any], keys: int) -> Counts:
-    """Return the cells of each group in order, with the rows in each, from columns by name."""
+    """Return the cells of each group in order, with the number of rows in each.
+
+    ``found`` is the result of `write_histogram`, as columns by name, and ``keys`` is the number of
+    group keys.
+    """
     names = [_keys(found[f"k{index}"].tolist()) for index in range(keys)]
     groups = list(zip(*names, strict=True)) if keys else [()]
     lists = [EMPTY if packed is None else packed for packed in found[PACKED].tolist()]
@@ -246,12 +258,16 @@ def read_counts(found: Mapping[str, Any], keys: int) -> Counts:
 
 
 def _keys(values: list[Any]) -> list[Value]:
-    """Return the keys of one column as declared: dates instead of timestamps."""
+    """Return the group keys in one column, with dates instead of timestamps."""
     return [value.date() if isinstance(value, datetime) else value for value in values]
 
 
 def _unpack(owners: Integers, packed: Any, count: int) -> list[Pair]:
-    """Return the cells of each of ``count`` groups in order, each once, with the rows in it."""
+    """Return the cells of each of ``count`` groups in order, each with its number of rows.
+
+    ``owners`` has the position of the group of each packed integer. A group's list may have a cell
+    several times.
+    """
     numbers = packed.astype(np.int64)
     cells, rows = owners * MAX_VALUES + numbers % MAX_VALUES, numbers // MAX_VALUES
     order = np.argsort(cells)

@@ -1,9 +1,18 @@
 """Keyed hash of rows, equal on every engine.
 
-The hash of a row is called its mark. All steps add, multiply, shift, and mask 63-bit integers, in
-the same order everywhere, so one salt gives the same marks on every engine. Privacy requires only
-that a mark depends on its row and the salt alone. It is also desirable that, over all units, no
-value is favored.
+Contribution bounding keeps the rows of a unit that have the smallest hashes. Privacy requires only
+that the hash of a row depends on nothing but the row and the salt. For accuracy, no value should be
+favored over all units.
+
+The hash of a row is called its *mark*. It is computed in three steps:
+
+- Each value becomes one or two integers of 31 bits, its *digits*. All strings together have one.
+- The *number* of the row is a sum of the digits with secret multipliers, folded to 31 bits.
+- The *height* of the row is computed from the square of its number. The mark consists of the height
+  in the upper bits, and the number in the lower 31 bits.
+
+The upper bits of a mark are its *level*, from 0 to 47. All steps add, multiply, shift, and mask
+63-bit integers in a fixed order, so one salt gives the same marks on every engine.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -55,8 +64,9 @@ LEVELS: Final = 48
 LEVEL_BITS: Final = 41
 """The number of a mark's bits below its level."""
 DIGEST: Final = "MD5_NUMBER"
+"""DuckDB's MD5 of a string, as an integer of 128 bits."""
 LAST_BYTES: Final = ((120, 255), (104, 255 << 8), (88, 255 << 16), (72, 127 << 24))
-"""For each of a digest's last four bytes, last first: the shift and the mask that select it."""
+"""The shift and the mask that select each of the last four bytes of a digest, last byte first."""
 SEPARATOR, NULL_TEXT = "\x1f", "\x1e"  # a separator, and the string that represents NULL
 
 
@@ -69,18 +79,20 @@ def mark_rows(
     *,
     small: Collection[str] = (),
 ) -> sql.Select:
-    """Return the columns ``names`` of the rows, and their marks by ``hashed``.
+    """Return the columns ``names`` of the rows, and the mark of each row's columns ``hashed``.
 
-    Columns in ``small`` hold integers from 0 to 2^31 - 1 in every row, which saves steps.
+    ``kinds`` gives the kinds of the hashed columns; columns without a kind are hashed as strings.
+    Columns in ``small`` contain integers from 0 to 2^31 - 1 in every row, which saves steps.
 
-    Law:     MARK is 2^31 y + w. Here w is the folded sum of secret multiples of the hashed values,
-             and y the sum of bits 31 to 45 and bits 16 to 29 of w squared, each read as an integer.
+    Law:     MARK is 2^31 y + w. Here w, the row's number, is the folded sum of secret multiples of
+             the digits of the hashed values. The height y is the sum of two integers: bits 31 to 45
+             of w squared, and its bits 16 to 29.
     Claim:   a mark lies within [0, 48 * 2^41) and depends on the salt and the hashed values alone;
              no step overflows, and none fails on any value.
-    Why:     each of k values (all strings count as one) is reduced to 31 bits, those of NULL being
-             all ones. Its multiplier is less than 2^31 / k, so the sum is less than 2^62. The
-             square of 31 bits is less than 2^62; y is less than 2^15 + 2^14 - 1 = 48 * 2^10 - 1,
-             and w is less than 2^31.
+    Why:     each of the k digits is less than 2^31 (that of NULL consists of ones). Its multiplier
+             is less than 2^31 / k, so the sum is less than 2^62. Folded, w is less than 2^31, and
+             its square is less than 2^62. So y is at most (2^15 - 1) + (2^14 - 1), which is less
+             than 48 * 2^10.
     Source:  [Knu98], section 6.4, for hashing by multiplication; docs/decisions has the reasons.
     Checked: tests/engines/test_row_hash.py (law, fairness, equality with another engine).
     """
@@ -98,29 +110,31 @@ def measure_rows(
     *,
     small: Collection[str] = (),
 ) -> sql.Select:
-    """Return the columns ``names`` of the rows, and the heights of their marks by ``hashed``.
+    """Return the columns ``names`` of the rows, and the height of each row's columns ``hashed``.
 
-    The height is y in the law of `mark_rows`: a mark without its lower 31 bits.
+    The height is y in the law of `mark_rows`: the mark without its lower 31 bits.
     """
     numbered = number_rows(rows, hashed, kinds, salt, small)
     return select([*map(column, names), label(_height(), HEIGHT)], nested(numbered, NUMBER))
 
 
 def _square() -> Sql:
+    """Return the square of a row's number."""
     return sql.Paren(this=column(NUMBER) * column(NUMBER))
 
 
 def _height() -> Sql:
+    """Return the height of a row, from its number."""
     upper = _bits(_square(), BITS, 15)
     return sql.Paren(this=sql.Add(this=upper, expression=_bits(_square(), 16, 14)))
 
 
 def level_of() -> Sql:
-    """Return the level of a row's mark as a single bit, which is lower for smaller heights.
+    """Return an integer with a single bit, at the position of the level of a row's mark.
 
-    Why: marks are less than 48 * 2^41, so the bit is one of the 48 lowest, and a smaller mark never
-         has a higher one. Low levels are rare: for small k, about (k / 32)^2 of all marks are below
-         level k.
+    Why: the level is the mark without its lower 41 bits. Marks are less than 48 * 2^41, so there
+         are 48 levels, and a smaller mark never has a higher level. Low levels are rare: for small
+         k, about (k / 32)^2 of all marks are below level k.
     """
     level = cast(_shift_right(column(HEIGHT), LEVEL_BITS - BITS), "INTEGER")
     one = cast(number(1), "BIGINT")
@@ -128,7 +142,7 @@ def level_of() -> Sql:
 
 
 def rarer_than(levels: int) -> Sql:
-    """Return the condition that a mark has one of the lowest ``levels`` levels."""
+    """Return the condition that a row's mark has one of the lowest ``levels`` levels."""
     return sql.LT(this=column(HEIGHT), expression=number(levels * 2 ** (LEVEL_BITS - BITS)))
 
 
@@ -139,7 +153,7 @@ def number_rows(
     salt: str,
     small: Collection[str] = (),
 ) -> sql.Select:
-    """Return the rows, each with a keyed 31-bit number computed from ``hashed``."""
+    """Return the rows, each with the number of its columns ``hashed``, which has 31 bits."""
     digits: list[Sql] = []
     named = list(hashed)
     texts = [name for name in named if kinds.get(name, Kind.TEXT) is Kind.TEXT]
@@ -148,10 +162,10 @@ def number_rows(
         if joined is not None and name in texts:
             digits += [_text_digit(joined)] if name == texts[0] else []
             continue
-        is_small = name in small  # its digit would be the number itself
+        is_small = name in small  # such an integer is its own digit
         value = typed(column(name), kinds.get(name))
         found = [cast(value, "BIGINT")] if is_small else _digits(value, kinds.get(name))
-        # Every row has a unit, and a mark where one was added.
+        # A unit is never NULL, and neither is a mark.
         digits += found if is_small or name in (UNIT, MARK) else map(_ones_for_null, found)
     terms = [
         digit * number(secret)
@@ -167,22 +181,23 @@ def number_rows(
 
 
 def mixed_number() -> Sql:
-    """Return a row's number mixed once more: the middle bits of its square."""
+    """Return a second 31-bit number of a row: the middle bits of the square of its number."""
     return _bits(_square(), 16, BITS)
 
 
 def _secrets(salt: str, count: int) -> list[int]:
-    """Return an odd multiplier for each of ``count`` values, less than 2^31 / count."""
+    """Return ``count`` odd multipliers, each less than 2^31 / count, derived from the salt."""
     digests = (sha256(f"{salt} {index}".encode()).digest()[:8] for index in range(count))
     return [int.from_bytes(drawn) % (2 ** (BITS - 1) // count) * 2 | 1 for drawn in digests]
 
 
 def _try_integer(value: Sql) -> Sql:
+    """Return the integer nearest to a double, or NULL if it does not fit."""
     return try_cast(typed(sql.Paren(this=value), Kind.FLOAT), "BIGINT")
 
 
 def _digits(value: Sql, kind: Kind | None) -> list[Sql]:
-    """Return integers from 0 to 2^31 - 1 that represent a value; NULL for NULL."""
+    """Return the digits of a value, integers from 0 to 2^31 - 1; they are NULL for NULL."""
     match kind:
         case Kind.INT:
             found = [_fold(cast(value, "BIGINT"))]
@@ -210,8 +225,8 @@ def _ones_for_null(digit: Sql) -> Sql:
 def _joined(names: Sequence[str], kinds: Mapping[str, Kind]) -> Sql:
     """Return several strings joined into one, so that a single digest is computed.
 
-    Strings that contain the separators themselves may join to the same string, and then have
-    equal numbers.
+    Different strings may give the same joined string if they contain the separator. Then they have
+    the same number.
     """
     texts: list[Sql] = []
     for name in names:
@@ -225,9 +240,10 @@ def _joined(names: Sequence[str], kinds: Mapping[str, Kind]) -> Sql:
 def _text_digit(text: Sql) -> Sql:
     """Return the last 31 bits of the MD5 of a string's bytes.
 
-    DuckDB reads the last byte as the most significant, so the last four change places. Its
-    optimizer computes the digest once. Other engines replace the whole OR, the only one in a
-    statement, with their own form.
+    DuckDB's integer has the bytes of the digest in reverse order, so the last four are put back in
+    order here. The digest appears four times, but DuckDB's optimizer computes it once. No other
+    part of a statement has a bitwise OR, by which other engines find this expression, to replace it
+    with their own.
     """
     last, *others = (
         _bitwise_and(_shift_right(call(DIGEST, text.copy()), shift), number(bits))
@@ -239,14 +255,14 @@ def _text_digit(text: Sql) -> Sql:
 
 
 def digested(node: sql.BitwiseOr) -> Sql:
-    """Return the string whose digit a node computes, for engines that compute it differently."""
+    """Return the string whose digit a node of `_text_digit` computes, so engines can replace it."""
     calls = (found for found in node.find_all(sql.Anonymous) if found.name == DIGEST)
     text: Sql = next(calls).expressions[0]
     return text
 
 
 def _fold(value: Sql) -> Sql:
-    """Return the upper and the lower 31 bits of a number, combined by XOR."""
+    """Return the lower 31 bits of an integer, combined by XOR with the 31 bits above them."""
     return _bitwise_and(
         sql.BitwiseXor(this=value, expression=_shift_right(value.copy(), BITS)), number(MASK)
     )
@@ -257,7 +273,7 @@ def _shift_right(value: Sql, count: int) -> Sql:
 
 
 def _bits(value: Sql, first: int, count: int) -> Sql:
-    """Return ``count`` bits of a number, from ``first`` upwards."""
+    """Return ``count`` bits of an integer as an integer, the lowest at position ``first``."""
     return _bitwise_and(_shift_right(value, first), number(2**count - 1))
 
 

@@ -1,4 +1,8 @@
-"""Typed, clipped views; joins and per-unit rows."""
+"""The FROM clause of statements: typed and clipped views of tables, joins, and per-unit subqueries.
+
+A *raw* table is a source as stored. Its view has the declared columns, in the types that queries
+know and clipped to their bounds, and the unit under the name `UNIT`.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -68,7 +72,7 @@ MAX_EXACT_INTEGER: Final = 2**53
 
 @dataclass(frozen=True, slots=True)
 class SourceWriter:
-    """Writes the FROM of a statement; ``unit`` is the kind of units, integers or strings."""
+    """Writes the FROM clause of a statement; ``unit`` is the kind of units, integers or strings."""
 
     catalog: Catalog
     facts: PublicFacts
@@ -77,7 +81,7 @@ class SourceWriter:
     unit: Kind = Kind.TEXT
 
     def attach(self, select: sql.Select, source: Source) -> sql.Select:
-        """Return the selection with its rows from ``source``."""
+        """Return the selection with ``source`` as its FROM clause."""
         match source:
             case Scan(table=name, alias=alias):
                 return select.from_(table(name, alias), copy=False)
@@ -95,6 +99,7 @@ class SourceWriter:
                 assert_never(source)
 
     def _condition(self, join: Join) -> Sql:
+        """Return the condition of a join: the declared one, or equal units of private tables."""
         if not join.public:
             left = unit_column(leftmost(join.left))
             return sql.EQ(this=left, expression=unit_column(join.right.alias))
@@ -133,7 +138,10 @@ def leftmost(source: Source) -> str:
 
 
 def _statistics(source: PerUnit, columns: UnitColumns, rows: sql.Select) -> sql.Select:
-    """Return the selection that computes each unit's statistics, and its outputs from these."""
+    """Return the SELECT that computes each unit's statistics, and then its outputs from these.
+
+    ``rows`` has the summands of each row (`_added`).
+    """
     statistics = [
         label(_summed(aggregate, index, columns), f"g{index}")
         for index, aggregate in enumerate(columns.aggregates)
@@ -149,7 +157,7 @@ def _statistics(source: PerUnit, columns: UnitColumns, rows: sql.Select) -> sql.
 
 
 def _added(aggregate: AggregateCall, emitter: Emitter) -> Sql:
-    """Return the summand of one row of a unit for one of its statistics."""
+    """Return the summand of one row for a statistic of its unit: an integer, or NULL."""
     added: Sql = number(1)
     if aggregate.argument is not None:
         value = emitter.emit(aggregate.argument)
@@ -159,6 +167,7 @@ def _added(aggregate: AggregateCall, emitter: Emitter) -> Sql:
 
 
 def _grid(aggregate: AggregateCall, ranges: Ranges) -> ValueGrid | None:
+    """Return the grid on which a statistic sums values, or None if it only counts rows."""
     if aggregate.argument is None or function_of(aggregate).unit_form is UnitForm.COUNT:
         return None
     found, kind = range_of(aggregate.argument, ranges), aggregate.argument.kind
@@ -168,10 +177,10 @@ def _grid(aggregate: AggregateCall, ranges: Ranges) -> ValueGrid | None:
 
 
 def _summed(aggregate: AggregateCall, index: int, columns: UnitColumns) -> Sql:
-    """Return a unit's statistic from what its rows add.
+    """Return a unit's statistic from the summands of its rows.
 
-    # Privacy: sums are of integers and converted to doubles only afterwards, so that they do not
-    # depend on the order in which an engine reads the rows.
+    # Privacy: integers are summed, and only the sum is converted to a double. So the result does
+    # not depend on the order in which an engine reads the rows.
     """
     part = typed(column(f"a{index}"), Kind.INT)
     grid = _grid(aggregate, columns.inner)
@@ -199,9 +208,10 @@ def view_of_private(
 ) -> sql.Select:
     """Return the declared columns of a table, clipped to their bounds, after the unit.
 
-    A row without a unit concerns no protected person, so it is left out. ``stored`` gives
-    the types in the source's schema, which saves casts. Categories and numbers are also selected
-    as stored, for statements that compare groups with the list, or clip, later.
+    ``raw`` is the name of the raw table, and ``unit`` the SQL of the unit, or None if the unit is
+    the row. A row without a unit concerns no protected person, so it is left out. ``stored`` gives
+    the kinds of the raw columns, which saves casts. Categories and numbers are also selected as
+    stored, because some statements compare them with their lists, or clip them, only later.
     """
     columns = [
         label(_clipped(kind, typed(column(name), stored.get(name)), stored.get(name)), name)
@@ -224,14 +234,14 @@ def view_of_private(
 def write_views(
     catalog: Catalog, kinds: Mapping[str, Mapping[str, Kind]]
 ) -> tuple[dict[str, sql.Select], Kind]:
-    """Return the view of each table over its raw one, and the kind of units: INT or TEXT.
+    """Return the view of each table over its raw table, and the kind of units: INT or TEXT.
 
-    ``kinds`` gives the types of each table's raw columns, including the unit's. Units are integers
-    if all tables store them as such, else strings.
+    ``kinds`` gives the kinds of each table's raw columns, including the unit's. Units are integers
+    if all tables store them as integers, else strings.
 
-    # Privacy: three things are avoided. A cast that fails on one row would reveal something about
-    # it. NaN would make one unit of all rows without an identifier. Two strings for zero would
-    # make two units of one.
+    # Privacy: three mistakes are avoided here. A cast that fails on one row would reveal something
+    # about it. If NaN were a unit, all rows without an identifier would be one unit. If 0.0 and
+    # -0.0 were two strings, one unit would become two.
     """
     units = {
         name: kinds[name][declared.unit]
@@ -257,12 +267,13 @@ def inline_views(
 ) -> set[str]:
     """Inline views into a statement, without the columns that it does not use.
 
-    ENUM types are replaced by the names that an engine has for them (`name_enums`). Returns the
-    names of the columns that are read, in lower case, and possibly some others.
+    ``lists`` maps the strings of an ENUM type to its name in the engine, which replaces the type
+    (as in `name_enums`). Returns the names of the columns that are read, in lower case, and
+    possibly some others.
 
-    Why: an engine does the same with a view, but binds all its columns first, which for a small
-         table takes longer than reading the rows. Used columns are found by name alone, so a column
-         may stay that only shares its name with a used one.
+    Why: an engine inlines a view itself, but resolves all its columns first. For a small table,
+         this takes longer than reading the rows. Used columns are found by name alone, so an unused
+         column may stay if it has the same name as a used one.
     """
     used, tables, kinds = set(), [], []
     for node in _nodes(statement):  # a single walk, since it takes long
@@ -288,17 +299,20 @@ def inline_views(
 
 
 def raw_name(name: str) -> str:
-    """Return the name of a table as its source has it."""
+    """Return the name of the raw table of a declared table."""
     return f"{RAW}{name}"
 
 
 def stored_name(name: str) -> str:
-    """Return the view's name for a column as stored: neither compared with its list nor clipped."""
+    """Return a view's name for a column as stored: neither clipped nor compared with its list."""
     return f"stored {name}"  # no declared name has a space
 
 
 def name_enums(rows: sql.Select, names: Mapping[tuple[str, ...], str]) -> None:
-    """Replace the ENUM types of `stored_values.as_enum` by an engine's names for them."""
+    """Replace the ENUM types that `stored_values.as_enum` writes by their names in the engine.
+
+    ``names`` maps the strings of an ENUM type to its name.
+    """
     _name_types([node for node in _nodes(rows) if isinstance(node, sql.DataType)], names)
 
 
@@ -315,6 +329,7 @@ def _nodes(tree: sql.Expr) -> list[sql.Expr]:
 
 
 def _name_types(kinds: Iterable[sql.DataType], names: Mapping[tuple[str, ...], str]) -> None:
+    """Replace each ENUM type in ``kinds`` that has a name by its name."""
     for found in kinds:
         if found.this is sql.DataType.Type.ENUM:
             name = names.get(tuple(listed.name for listed in found.expressions))
@@ -324,7 +339,7 @@ def _name_types(kinds: Iterable[sql.DataType], names: Mapping[tuple[str, ...], s
 
 
 def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
-    """Return the columns of a public table, in the types that queries know.
+    """Return the SELECT of the columns of a public table, in the types that queries know.
 
     Raises:
         BadDeclaration: the table has no column of such a type.
@@ -343,7 +358,7 @@ def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
 
 
 def _stored(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
-    """Return a value in the type of its column, not yet clipped or compared with its list."""
+    """Return a raw value in the type of its declared column, neither clipped nor compared."""
     # Privacy: if a file with other types replaces this one, no row may make a cast fail.
     if isinstance(declared, Int) and stored is not Kind.INT:
         return _as_integer(raw, declared.low, declared.high)
@@ -353,6 +368,7 @@ def _stored(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
 
 
 def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
+    """Return a raw value as declared: clipped to its bounds, or NULL if its list lacks it."""
     match declared:
         case Int(low=low, high=high):
             return clamped(_stored(declared, raw, stored), low, high)
@@ -372,13 +388,19 @@ def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
 
 
 def _as_integer(raw: Sql, low: int, high: int) -> Sql:
-    """Return an integer from a value of any type, or NULL."""
+    """Return an integer from a raw value of any type; NULL if it is not a number.
+
+    Numbers beyond 64 bits are clipped to the bounds, so that they do not become NULL.
+    """
     near = clamped(without_nan(try_cast(raw, "DOUBLE")), float(low), float(high))
     return call("COALESCE", try_cast(raw.copy(), "BIGINT"), cast(near, "BIGINT"))
 
 
 def _clamped_double(value: Sql, low: float, high: float) -> Sql:
-    """Return a double clamped to [low, high]; NULL for NULL and NaN, which is above infinity."""
+    """Return a double clamped to [low, high], NULL for NULL and NaN.
+
+    Engines order NaN above infinity, so a plain clamp would turn it into ``high``.
+    """
     infinity = cast(sql.Literal.string("inf"), "DOUBLE")
     below = sql.If(this=sql.LT(this=value, expression=number(low)), true=number(low))
     inside = sql.If(this=sql.LTE(this=value.copy(), expression=number(high)), true=value.copy())

@@ -1,13 +1,17 @@
 """Statements that compute totals by group key.
 
-A statement is built in layers, each a SELECT over the one before: the rows that count, with their
-keys and values; what each row adds to each total; contribution bounding; the sums. We choose the
-names inside: ``the unit``, ``k0``, ``v0``, ``t0``, and so on.
+A statement is built in layers, each a SELECT over the layer before:
 
-During contribution bounding, a column with few declared strings is represented by each string's
-position in its list, because integers are hashed and sorted faster than strings. The positions
-follow from the declaration alone, so contributions are bounded alike on every engine. Outside the
-statement, `decode_keys` replaces positions by strings.
+1. the rows that count, with their unit, their group keys (``k0``, ``k1``, ...), and for each total
+   its argument (``v0``, ...), its condition (``w0``, ...), or its step on a grid (``s0``, ...);
+2. the *summands*: the integer that each row adds to each total (``t0``, ...);
+3. contribution bounding;
+4. the totals of each group.
+
+During contribution bounding, a key with few declared strings is *coded*: each string is represented
+by its position in the declared list, because integers are hashed and sorted faster than strings.
+The positions follow from the declaration alone, so every engine keeps the same contributions.
+`decode_keys` replaces the positions in the result by strings.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,13 +74,16 @@ __all__ = [
 T = TypeVar("T")
 Keys = tuple[Value, ...]
 MAX_LISTED: Final = 64
-"""In longer lists, looking up a string takes longer than hashing it on some engines."""
+"""The longest list whose strings are coded.
+
+In longer lists, some engines take longer to look a string up than to hash it.
+"""
 
 
 def write_key(index: int, measurement: Measurement, emitter: Emitter, *, has_enums: bool) -> Sql:
-    """Return a key of a row that is bounded or counted; both zeros of the doubles are one key.
+    """Return the SQL of a group key, which may be coded; -0.0 becomes 0.0, so both are one key.
 
-    ``has_enums`` states that the engine has declared strings as ENUM values.
+    ``has_enums`` states that the engine represents declared strings as ENUM values.
     """
     key, coded = measurement.query.keys[index], _find_coded(measurement).get(index)
     if coded is not None and isinstance(key, Column):
@@ -86,7 +93,10 @@ def write_key(index: int, measurement: Measurement, emitter: Emitter, *, has_enu
 
 
 def find_stored(measurement: Measurement) -> dict[int, Category]:
-    """Return the keys, by position, that may stay as stored until rows are counted."""
+    """Return the keys that need not be compared with their declared lists before rows are counted.
+
+    The result maps the position of each such key to its declaration.
+    """
     is_declared = measurement.keys is not None
     return (
         _categories(measurement)
@@ -96,7 +106,7 @@ def find_stored(measurement: Measurement) -> dict[int, Category]:
 
 
 def kinds_of_keys(measurement: Measurement) -> dict[str, Kind]:
-    """Return the kinds of the keys that have one, as represented during contribution bounding."""
+    """Return the kind of each key during contribution bounding, except keys without a kind."""
     coded = _find_coded(measurement)
     kinds = (
         (f"k{index}", Kind.INT if index in coded else key.kind)
@@ -106,10 +116,10 @@ def kinds_of_keys(measurement: Measurement) -> dict[str, Kind]:
 
 
 def small_keys(measurement: Measurement) -> list[str]:
-    """Return the keys that are integers from 0 to 2^31 - 1 in every row to be bounded.
+    """Return the names of the keys that are integers from 0 to 2^31 - 1 in every row to be bounded.
 
-    Why: a view clips them to such a domain, or they are positions in a list. If the domain has no
-         NULL, rows without a key are left out.
+    Why: a view clips such a key to a domain of small integers, or the key is coded. The domain does
+         not contain NULL, so rows in which the key is NULL are left out.
     """
     tables, coded = (
         private_tables(measurement.query.source, measurement.catalog),
@@ -126,7 +136,7 @@ def small_keys(measurement: Measurement) -> list[str]:
 
 
 def decode_keys(found: Mapping[Keys, T], measurement: Measurement) -> dict[Keys, T]:
-    """Return the results of a statement, by keys with declared strings instead of positions."""
+    """Return the results of a statement by group, with declared strings instead of positions."""
     lists = {index: _strings(declared) for index, declared in _find_coded(measurement).items()}
     if not lists:
         return dict(found)
@@ -143,7 +153,7 @@ def decode_keys(found: Mapping[Keys, T], measurement: Measurement) -> dict[Keys,
 
 
 def _find_coded(measurement: Measurement) -> dict[int, Category]:
-    """Return the keys, by position, that are represented by positions in their lists."""
+    """Return the coded keys: the position of each among the keys, and its declaration."""
     if not measurement.contribution.needs_bounding:
         return {}
     listed = _categories(measurement).items()
@@ -151,7 +161,7 @@ def _find_coded(measurement: Measurement) -> dict[int, Category]:
 
 
 def _categories(measurement: Measurement) -> dict[int, Category]:
-    """Return the keys, by position, that are columns of declared strings in a private table."""
+    """Return the keys that are columns of declared strings in a private table, as `_find_coded`."""
     tables = private_tables(measurement.query.source, measurement.catalog)
     found: dict[int, Category] = {}
     for index, key in enumerate(measurement.query.keys):
@@ -163,7 +173,7 @@ def _categories(measurement: Measurement) -> dict[int, Category]:
 
 
 def _position(text: Sql, declared: Category, *, has_enums: bool) -> Sql:
-    """Return the position of a string in its list, NULL if it has none."""
+    """Return the position of a string in its declared list, or NULL if the list lacks it."""
     if has_enums:
         return call("ENUM_CODE", as_enum(text, declared))
     branches = [
@@ -195,10 +205,10 @@ def write_statement(
     declared strings as ENUM values.
     """
     keys = [f"k{index}" for index in range(len(measurement.query.keys))]
-    parts = [f"t{index}" for index in _carried(measurement)]
+    parts = [f"t{index}" for index in _totals_with_summands(measurement)]
     stored = _stored_keys(measurement)
     rows = _added(_values(measurement, salt, unit, stored, has_enums=has_enums), measurement, keys)
-    if measurement.contribution.needs_bounding and not _is_of_units(measurement):
+    if measurement.contribution.needs_bounding and not _only_counts_units(measurement):
         kinds = {UNIT: unit, **dict.fromkeys(parts, Kind.INT), **kinds_of_keys(measurement)}
         small = small_keys(measurement)
         rows = bound_contributions(
@@ -214,38 +224,43 @@ def write_statement(
     return _listed(statement, keys, stored) if stored else statement
 
 
-def _is_of_units(measurement: Measurement) -> bool:
+def _only_counts_units(measurement: Measurement) -> bool:
     """Return whether a query only counts units, which contribution bounding does not change.
 
-    Why: bounding keeps a row of every unit, and one row makes the unit count.
+    Why: bounding keeps at least one row of every unit, and one row is enough to count its unit.
     """
     plain = (total.measure is Measure.UNITS and _is_plain(total) for total in measurement.totals)
     return measurement.has_unit and not measurement.query.keys and all(plain)
 
 
 def center_totals(groups: Groups, measurement: Measurement) -> Groups:
-    """Return the totals of a measurement from those of its statement, which are sums from zero."""
+    """Return the totals of a measurement from those of its statement.
+
+    The statement adds some sums on other grids than the measurement's; see `ZeroBasedGrid`.
+    """
     grids = {
         index: _zero_based(total, total.grid, measurement)
         for index, total in enumerate(measurement.totals)
         if total.grid is not None
     }
     shifted = {
-        index: (zero_based, _counts(measurement.totals[index], measurement))
+        index: (zero_based, _find_row_count(measurement.totals[index], measurement))
         for index, zero_based in grids.items()
         if zero_based.is_shifted
     }
 
-    def centre(totals: tuple[int, ...]) -> tuple[int, ...]:
+    def center_group(totals: tuple[int, ...]) -> tuple[int, ...]:
         changed = list(totals)
         for index, (zero_based, rows) in shifted.items():
             changed[index] = zero_based.center(totals[index], 0 if rows is None else totals[rows])
         return tuple(changed)
 
-    return {keys: centre(totals) for keys, totals in groups.items()} if shifted else groups
+    if not shifted:
+        return groups
+    return {keys: center_group(totals) for keys, totals in groups.items()}
 
 
-def _counts(total: Total, measurement: Measurement) -> int | None:
+def _find_row_count(total: Total, measurement: Measurement) -> int | None:
     """Return the position of the total that counts the rows of a sum, or None."""
     for index, other in enumerate(measurement.totals):
         same = (other.argument, other.where) == (total.argument, total.where)
@@ -255,20 +270,23 @@ def _counts(total: Total, measurement: Measurement) -> int | None:
 
 
 def _zero_based(total: Total, grid: ValueGrid, measurement: Measurement) -> ZeroBasedGrid:
-    """Return the grid on which the rows of a sum are added.
+    """Return the grid on which the statement adds the rows of a sum.
 
-    It is the measurement's own if no total counts these rows, or the sum is not over a column.
+    It is ``grid``, the measurement's, unless the sum is over a column that a view clips. It is also
+    ``grid`` if converting the sum needs the number of its rows, and no total counts them.
     """
     if _clipped_range(total, measurement) is None or total.argument is None:
         return ZeroBasedGrid(grid)
     found = zero_based_grid(grid, total.argument.kind)
     return (
-        found if not found.shift or _counts(total, measurement) is not None else ZeroBasedGrid(grid)
+        found
+        if not found.shift or _find_row_count(total, measurement) is not None
+        else ZeroBasedGrid(grid)
     )
 
 
-def _carried(measurement: Measurement) -> list[int]:
-    """Return the positions of the totals that need a summand for each row."""
+def _totals_with_summands(measurement: Measurement) -> list[int]:
+    """Return the positions of the totals that need a column of summands."""
     return [
         index
         for index, total in enumerate(measurement.totals)
@@ -282,9 +300,12 @@ def _is_plain(total: Total) -> bool:
 
 
 def _twin(index: int, measurement: Measurement) -> int:
-    """Return the position of a total, or of the sum over the same values that it counts.
+    """Return the position of the total whose summands the total at ``index`` uses.
 
-    Why: a row's summand in that sum is NULL if its value is NULL or its condition does not hold.
+    A total that counts values uses the summands of a sum over the same values, if there is one.
+
+    Why: a summand of that sum is NULL if and only if the value is NULL or the condition does not
+         hold, so counting these summands counts the values.
     """
     total = measurement.totals[index]
     sums = enumerate(measurement.totals) if total.measure is Measure.ROWS else ()
@@ -298,10 +319,12 @@ def _twin(index: int, measurement: Measurement) -> int:
 def _grouped(
     shown: Iterable[Sql], sums: Iterable[Sql], rows: sql.Select, keys: Sequence[str]
 ) -> sql.Select:
-    """Return groups of rows with their sums; the tree of the rows is modified.
+    """Return the statement that groups rows by ``keys``; the tree of the rows is modified.
 
-    Why: rows that only filter, and select columns of the selection below under their own names,
-         need no selection of their own.
+    ``shown`` and ``sums`` are its columns: the keys and the totals.
+
+    Why: if ``rows`` only filters its source, and selects columns under their own names, its columns
+         are replaced instead of nesting it.
     """
     is_plain = all(isinstance(part, sql.Column) for part in rows.expressions)
     statement = rows if is_plain else select([], nested(rows, "kept"))
@@ -314,9 +337,10 @@ def _grouped(
 def _stored_keys(measurement: Measurement) -> dict[int, Category]:
     """Return the keys, by position, that are compared with their lists after grouping.
 
-    Why: undeclared strings count as NULL, so groups of stored strings, renamed and added up, are
-         the groups of declared ones. Comparing a few groups is faster than comparing every row.
-         Totals of several groups add up, except where a unit must be counted once.
+    Why: undeclared strings count as NULL. So rows can be grouped by their stored strings first, and
+         then each group be renamed to its declared string or NULL, and groups of one name be added
+         up. Comparing a few groups is faster than comparing every row. Totals of several groups add
+         up, except numbers of units, since a unit in several groups must be counted once.
     """
     counts_units = any(total.measure is Measure.UNITS for total in measurement.totals)
     return {} if counts_units else find_stored(measurement)
@@ -325,7 +349,7 @@ def _stored_keys(measurement: Measurement) -> dict[int, Category]:
 def _listed(
     statement: sql.Select, keys: Sequence[str], stored: Mapping[int, Category]
 ) -> sql.Select:
-    """Return the groups under their declared strings, with groups of one string added up."""
+    """Return the groups renamed to their declared strings, with groups of one name added up."""
     parts = [f"t{index}" for index in range(len(statement.expressions) - len(keys))]
     names = zip(statement.expressions, [*keys, *parts], strict=True)
     statement.set("expressions", [label(value, name) for value, name in names])
@@ -346,7 +370,7 @@ def _values(
     *,
     has_enums: bool,
 ) -> sql.Select:
-    """Return the rows that count: unit, keys, and for each total its value and condition."""
+    """Return the first layer of a statement: the rows that count (see the module's docstring)."""
     emitter, source = Emitter(measurement.ranges), measurement.query.source
     columns = [label(unit_column(leftmost(source)), UNIT)] if measurement.has_unit else []
     for index, key in enumerate(measurement.query.keys):
@@ -366,8 +390,10 @@ def _values(
 
 
 def _arguments(measurement: Measurement) -> dict[str, Expression]:
-    """Return the arguments of the totals, except those that are read as stored."""
-    totals = {f"v{index}": measurement.totals[index] for index in _carried(measurement)}
+    """Return the arguments of the totals by name, except those of `_stored_argument`."""
+    totals = {
+        f"v{index}": measurement.totals[index] for index in _totals_with_summands(measurement)
+    }
     return {
         name: total.argument
         for name, total in totals.items()
@@ -376,8 +402,8 @@ def _arguments(measurement: Measurement) -> dict[str, Expression]:
 
 
 def _operands(measurement: Measurement, emitter: Emitter) -> Iterator[tuple[str, Sql]]:
-    """Yield the conditions of the totals, and values as stored with their steps."""
-    for index in _carried(measurement):
+    """Yield named columns: the conditions of the totals, and stored arguments with their steps."""
+    for index in _totals_with_summands(measurement):
         total = measurement.totals[index]
         if total.where is not None:
             yield f"w{index}", emitter.emit(total.where)
@@ -391,7 +417,7 @@ def _operands(measurement: Measurement, emitter: Emitter) -> Iterator[tuple[str,
 
 
 def _stored_argument(total: Total, measurement: Measurement) -> Sql | None:
-    """Return the stored column of a total whose steps are clipped instead of its values."""
+    """Return the argument of a total as stored, if its steps are clipped instead of its values."""
     if (
         total.grid is None
         or not _step_ends(total, measurement)
@@ -402,11 +428,11 @@ def _stored_argument(total: Total, measurement: Measurement) -> Sql | None:
 
 
 def _added(rows: sql.Select, measurement: Measurement, keys: list[str]) -> sql.Select:
-    """Return unit, keys, and what each row adds to each total: an integer, or NULL."""
+    """Return the second layer: the unit, the keys, and each row's summands, integers or NULL."""
     unit = [unit_column()] if measurement.has_unit else []
     parts = [
         label(_part(measurement.totals[index], index, measurement), f"t{index}")
-        for index in _carried(measurement)
+        for index in _totals_with_summands(measurement)
     ]
     shown = [*unit, *map(column, keys), *parts]
     added = select(shown or [number(1)], nested(rows, "counted"))
@@ -422,6 +448,7 @@ def _added(rows: sql.Select, measurement: Measurement, keys: list[str]) -> sql.S
 
 
 def _part(total: Total, index: int, measurement: Measurement) -> Sql:
+    """Return a row's summand for the total at a position."""
     value = column(f"v{index}")
     part: Sql = number(1)
     if total.grid is not None and total.argument is not None:
@@ -436,7 +463,7 @@ def _part(total: Total, index: int, measurement: Measurement) -> Sql:
 def _steps(
     total: Total, index: int, measurement: Measurement, grid: ValueGrid, kind: Kind | None
 ) -> Sql:
-    """Return a row's summand for a sum, on its grid."""
+    """Return a row's summand for a sum: the step of its value on the grid."""
     value, clipped, ends = (
         column(f"v{index}"),
         _clipped_range(total, measurement),
@@ -450,7 +477,10 @@ def _steps(
 
 
 def _step_ends(total: Total, measurement: Measurement) -> tuple[int, int] | None:
-    """Return the ends for clipping the steps of a double column instead of its values."""
+    """Return the bounds to which the steps of a double column are clipped instead of its values.
+
+    Return None if the values are clipped.
+    """
     clipped, argument = _clipped_range(total, measurement), total.argument
     if clipped is None or total.grid is None or argument is None or argument.kind is not Kind.FLOAT:
         return None
@@ -458,7 +488,10 @@ def _step_ends(total: Total, measurement: Measurement) -> tuple[int, int] | None
 
 
 def _clipped_range(total: Total, measurement: Measurement) -> Range | None:
-    """Return the range to which a view clips a value: that of a column of a private table."""
+    """Return the range to which a view clips the argument of a total, or None if none does.
+
+    Views clip the columns of private tables.
+    """
     match total.argument:
         case Column(table=alias, name=name) if alias in private_tables(
             measurement.query.source, measurement.catalog
@@ -469,6 +502,7 @@ def _clipped_range(total: Total, measurement: Measurement) -> Range | None:
 
 
 def _summed(total: Total, part: str, measurement: Measurement) -> Sql:
+    """Return a total of a group, from the column ``part`` of its summands."""
     if total.measure is Measure.UNITS and measurement.has_unit:
         unit: Sql = unit_column()
         counted = unit if _is_plain(total) else case(is_known(column(part)), unit)
@@ -481,6 +515,6 @@ def _summed(total: Total, part: str, measurement: Measurement) -> Sql:
 
 
 def _units(measurement: Measurement) -> Sql:
-    """Return the number of units in a group, by which its key is selected."""
+    """Return the number of units in a group, by which partition selection decides on its key."""
     unit = sql.Distinct(expressions=[unit_column()]) if measurement.has_unit else sql.Star()
     return sql.Count(this=unit)

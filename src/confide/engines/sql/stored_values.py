@@ -1,9 +1,9 @@
-"""Reads a stored value as a Boolean or a category, in the same way on every engine.
+"""Reads stored values as Booleans or categories, in the same way on every engine.
 
 Some exports write 0.0 and 1.0 for flags, and 1.0 for the code 1. Both are read as intended.
 
-# Privacy: a reading follows from its own cell, the stored type, and the declaration, so no row
-# changes how another one is read.
+# Privacy: how a cell is read follows from the cell, the stored type, and the declaration alone, so
+# no row changes how another row is read.
 """
 
 import re
@@ -31,9 +31,10 @@ ZERO, MINUS_ZERO = "0", "-0"
 
 
 def as_boolean(raw: Sql, stored: Kind | None) -> Sql:
-    """Return a Boolean: from text, by the spellings that DuckDB knows, else 0 or 1 as a number.
+    """Return a stored value as a Boolean, or NULL.
 
-    A stored number is true unless it is 0, and NULL if it is NaN.
+    A stored number is true unless it is 0, and NULL if it is NaN. Text is read as DuckDB casts it,
+    or else as the number 0 or 1.
     """
     if stored in (Kind.BOOL, Kind.INT):
         return try_cast(raw, "BOOLEAN")
@@ -62,24 +63,25 @@ def as_listed_integer(raw: Sql, declared: Category, stored: Kind | None) -> Sql:
 
 
 def as_listed(text: Sql, declared: Category) -> Sql:
-    """Return the listed string that a cell spells, else NULL."""
+    """Return the declared string that a cell represents (see `as_enum`), else NULL."""
     return cast(as_enum(text, declared), "VARCHAR")
 
 
 def as_enum(text: Sql, declared: Category) -> Sql:
-    """Return a string of the declaration's list as an ENUM value, NULL for other strings.
+    """Return a declared string as an ENUM value, NULL for other strings.
 
-    An ENUM value takes one byte if the list has up to 256 strings; a cast returns the string.
-    A listed integer may also be spelled 1.0.
+    An ENUM value takes one byte if the list has up to 256 strings; a cast returns the string. A
+    cell such as 1.0 also represents the declared string 1.
     """
     listed = _listed(declared)
     return _try_enum(as_comparable(text, declared), listed) if listed else sql.Null()
 
 
 def as_comparable(text: Sql, declared: Category) -> Sql:
-    """Return a string that equals a listed one if and only if the cell spells it.
+    """Return a string that equals a declared string if and only if the cell represents it.
 
-    Only strings with a point are looked up, since a failed lookup takes a hundred times as long.
+    Only cells with a decimal point are looked up, since a failed lookup takes a hundred times as
+    long.
     """
     dotted = _with_point(_listed(declared))
     if not dotted:
@@ -99,7 +101,7 @@ def _listed(declared: Category) -> tuple[str, ...]:
 
 
 def _with_point(listed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the listed integers with a trailing point, as 1.0 and 1.00 are without zeros.
+    """Return the declared integers with a decimal point, which 1.0 and 1.00 have without zeros.
 
     >>> _with_point(("A", "10", "007", "0", "2", "2.0"))
     ('10.', '0.', '-0.')
@@ -111,7 +113,7 @@ def _with_point(listed: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _without_point(text: Sql, dotted: tuple[str, ...]) -> Sql:
-    """Return the integer that a string such as 1.0 spells, NULL unless it is listed."""
+    """Return the integer that a string such as 1.0 represents, NULL unless it is declared."""
     point, zero, minus_zero = map(sql.Literal.string, (".", ZERO, MINUS_ZERO))
     kept = _try_enum(call("RTRIM", text, zero), dotted)
     integers = call("RTRIM", cast(kept, "VARCHAR"), point)
@@ -120,5 +122,6 @@ def _without_point(text: Sql, dotted: tuple[str, ...]) -> Sql:
 
 
 def _try_enum(text: Sql, listed: tuple[str, ...]) -> Sql:
+    """Return a string as a value of the ENUM type with the listed strings, else NULL."""
     kind = sql.DataType(this=sql.DataType.Type.ENUM, expressions=list(map(literal, listed)))
     return sql.TryCast(this=text, to=kind)

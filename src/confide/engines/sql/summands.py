@@ -1,7 +1,11 @@
-"""Summands of each row for each sum, with shared subexpressions computed once.
+"""The integers that each row adds to each sum, with shared subexpressions computed once.
+
+A value is rounded to a grid of evenly spaced numbers (`ValueGrid`). Its *step* is the position on
+that grid: the integer (value - center) / step size. Sums of steps are exact in any order.
 
 A regression sums many products of the same few terms, some of them long. Repeating each term in
-every product would make statements that take an engine longer to parse than to run.
+every product would make statements that take an engine longer to parse than to run. `Layers` names
+the shared terms in subqueries instead.
 """
 
 from collections import Counter
@@ -47,10 +51,13 @@ MAX_EXACT_INTEGER: Final = 2**53
 
 @dataclass(frozen=True, slots=True)
 class ZeroBasedGrid:
-    """A grid that begins at zero, and the conversion of its sums to those of a centered grid.
+    """A grid with center zero, and the conversion of its sums to those of a measurement's grid.
 
-    Claim: factor * (sum over rows) - shift * (number of rows) is the sum on the centered grid.
-    Why:   each row adds factor * summand - shift there, and both are integers.
+    With the default ``factor`` and ``shift``, ``grid`` is the measurement's grid itself.
+
+    Claim: factor * (sum on this grid) - shift * (number of rows) is the sum on the measurement's
+           grid.
+    Why:   a row that adds an integer s on this grid adds factor * s - shift on the other one.
     """
 
     grid: ValueGrid
@@ -63,16 +70,17 @@ class ZeroBasedGrid:
         return (self.factor, self.shift) != (1, 0)
 
     def center(self, total: int, rows: int) -> int:
-        """Return the sum on the centered grid, for a sum over ``rows`` rows."""
+        """Return the sum on the measurement's grid for a sum of ``rows`` rows on this grid."""
         return self.factor * total - self.shift * rows
 
 
 def zero_based_grid(grid: ValueGrid, kind: Kind | None) -> ZeroBasedGrid:
-    """Return the grid on which the rows of a column are summed fastest, or the same one.
+    """Return the grid on which the values of a column are summed fastest, perhaps ``grid`` itself.
 
-    Why: integers are summed as they are: (x - center) / step is factor * x - shift, with integer
-         factor and shift. Doubles save one subtraction: the integer nearest to x / step is
-         ``shift`` more than that nearest to (x - center) / step, and doubles are exact for steps.
+    Why: integers x are summed unchanged: (x - center) / step is factor * x - shift, with integer
+         factor = 1 / step and shift = center / step. For doubles, one subtraction is saved: the
+         integer nearest to x / step is ``shift`` more than the integer nearest to
+         (x - center) / step. All these integers are at most 2^53, so doubles represent them.
     """
     rate, shift = 1 / grid.step, grid.center / grid.step
     if shift.denominator != 1:
@@ -88,22 +96,24 @@ def zero_based_grid(grid: ValueGrid, kind: Kind | None) -> ZeroBasedGrid:
 
 
 def summand(value: Sql, grid: ValueGrid) -> Sql:
-    """Return the value on its grid, as an integer; NULL stays NULL.
+    """Return the step of a value on a grid, clamped to the grid's ends; NULL stays NULL.
 
     The cast rounds to the nearest integer, ties to even.
     """
-    # Privacy: the clamp has integer ends, and only rounding follows, so each row stays within.
+    # Privacy: the ends of the grid are integers, so rounding a clamped step stays between them.
     steps = clamped(_steps(value, grid), float(grid.low), float(grid.high))
     return cast(steps, "BIGINT")
 
 
 def clipped_summand(value: Sql, kind: Kind, grid: ValueGrid, clipped: Range) -> Sql:
-    """Return `summand` for a value clipped by a view, without a second clamp if possible.
+    """Return `summand` for a value that a view has clipped to a range, without a second clamp.
 
-    Why: integers of at most 54 bits are multiplied and subtracted exactly. For doubles, the steps
-         are nondecreasing in the value, even with rounding after each operation. So the steps of
-         the range's ends, computed here by the same operations, enclose all others. If they round
-         to integers within the grid, so does every value.
+    If the range does not ensure that its steps stay on the grid, there is a second clamp.
+
+    Why: integers of at most 54 bits are multiplied and subtracted exactly. For doubles, steps are
+         nondecreasing in the value, even with rounding after each operation. So the steps of the
+         ends of the range, computed here by the same operations, enclose all others. If they round
+         to integers on the grid, so does the step of every value.
     """
     rate, center = 1 / grid.step, grid.center / grid.step
     if (
@@ -119,7 +129,7 @@ def clipped_summand(value: Sql, kind: Kind, grid: ValueGrid, clipped: Range) -> 
 
 
 def ends_within(grid: ValueGrid, clipped: Range) -> tuple[int, int] | None:
-    """Return the steps of a range's ends, as the engine computes them, if the grid has both."""
+    """Return the steps of a range's ends, as engines compute them; None if the grid lacks one."""
     center, rate = float(grid.center), float(1 / grid.step)
     low, high = ((float(end) - center) * rate for end in (clipped.low, clipped.high))
     is_inside = grid.low - HALF < Fraction(low) and Fraction(high) < grid.high + HALF
@@ -127,18 +137,21 @@ def ends_within(grid: ValueGrid, clipped: Range) -> tuple[int, int] | None:
 
 
 def try_steps(stored: Sql, grid: ValueGrid) -> Sql:
-    """Return the step of an unclipped double on a grid, NULL where it does not fit in 64 bits."""
+    """Return the step of an unclipped double on a grid, or NULL if it does not fit in 64 bits."""
     return try_cast(_steps(stored, grid), "BIGINT")
 
 
 def stored_summand(steps: Sql, stored: Sql, clipped: Range, ends: tuple[int, int]) -> Sql:
-    """Return `clipped_summand` from an unclipped double and its `try_steps`.
+    """Return the same integer as `clipped_summand`, from an unclipped double and its `try_steps`.
 
-    Claim: an integer from the first to the second of ``ends``, or NULL for NULL and NaN.
-    Why:   a result that is not one of the ends was compared with them. Steps are nondecreasing in
-           the value, so every value in the range has a step between the ends. A value below the
-           range, such as minus infinity, counts as the first end, and one above as the second.
-           NaN is above infinity.
+    ``clipped`` is the range to which the double would be clipped, and ``ends`` its `ends_within`.
+
+    Claim: the result is an integer from the first to the second of ``ends``, and it is NULL if and
+           only if the double is NULL or NaN.
+    Why:   a result is one of the ends, or was compared with both. Steps are nondecreasing in the
+           value, so every value in the range has a step between the ends. A value below the range,
+           such as minus infinity, counts as the first end, and a value above it as the second. NaN
+           is above infinity, so no branch of the CASE applies to it.
     """
     # Clamping integers is faster than clamping doubles, whose comparisons must handle NaN.
     low, high = (number(end) for end in ends)
@@ -157,12 +170,13 @@ def stored_summand(steps: Sql, stored: Sql, clipped: Range, ends: tuple[int, int
 def exact_sum(part: Sql) -> Sql:
     """Return a sum of integers that neither overflows nor depends on the order of rows.
 
-    DuckDB sums 64-bit integers in 128 bits.
+    DuckDB sums 64-bit integers in 128 bits; other dialects replace this node if necessary.
     """
     return sql.Sum(this=part)
 
 
 def _steps(value: Sql, grid: ValueGrid) -> Sql:
+    """Return the step of a value on a grid as a double, not yet rounded."""
     distance = cast(value, "DOUBLE")
     if grid.center:
         distance = sql.Paren(this=distance - number(float(grid.center)))
@@ -175,21 +189,26 @@ MIN_NODES_SAVED: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One selection: the subexpressions that it computes for those above it, and values."""
+    """One of several nested selections.
+
+    ``parts`` are the shared subexpressions that it computes for the selections around it, and
+    ``values`` the results that it computes; both by name.
+    """
 
     parts: dict[str, Expression] = field(default_factory=dict)
     values: dict[str, Expression] = field(default_factory=dict)
 
     def write(self, emitter: Emitter) -> list[Sql]:
+        """Return the columns of the selection."""
         named = {**self.parts, **self.values}.items()
         return [label(emitter.emit(part), name) for name, part in named]
 
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """Nested selections that compute named values of a row.
+    """Nested selections that compute named values of a row; the first layer is innermost.
 
-    Claim: every value is the one that a single selection would give.
+    Claim: every value is the same as if a single selection computed it.
     Why:   a shared subexpression is a function of the row that cannot fail. A reference to its name
            gives the same double, or NULL, as repeating the subexpression.
     """
@@ -218,7 +237,7 @@ class Layers:
         return self.layers[0].write(Emitter(self.ranges))
 
     def stack(self, rows: sql.Select) -> sql.Select:
-        """Return the last selection, nested over ``rows`` and all layers between."""
+        """Return the last selection, nested over all others; ``rows`` is the innermost."""
         named: dict[Expression, str] = {}
         for below, layer in pairwise(self.layers):
             named |= {part: name for name, part in below.parts.items()}
@@ -229,22 +248,27 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class _LayerNumbers:
-    """The layer in which an expression is computed, and the first one that can use its name."""
+    """Numbers the layers in which expressions are computed; ``found`` caches the numbers.
+
+    A ``shared`` expression gets a name in its layer, and only later layers can use the name.
+    """
 
     shared: frozenset[Expression]
     found: dict[Expression, int] = field(default_factory=dict)
 
     def computed(self, expression: Expression) -> int:
+        """Return the first layer that can compute an expression."""
         if expression not in self.found:
             self.found[expression] = max(map(self.named, parts_of(expression)), default=0)
         return self.found[expression]
 
     def named(self, expression: Expression) -> int:
+        """Return the first layer that can contain an expression, by its name if it is shared."""
         return self.computed(expression) + (expression in self.shared)
 
 
 def _shared_doubles(values: Iterable[Expression]) -> list[Expression]:
-    """Return the doubles that occur in several places and are long enough to share."""
+    """Return the function calls of type double that are repeated and long enough to share."""
     seen: dict[int, Expression] = {}
     counts = Counter[int]()
     for value in values:
@@ -262,7 +286,7 @@ def _shared_doubles(values: Iterable[Expression]) -> list[Expression]:
 
 
 def _columns(layer: Layer, shared: Collection[Expression]) -> list[Column]:
-    """Return the columns that a layer above the first refers to directly."""
+    """Return the columns to which a layer refers itself, not by the names of earlier layers."""
     pending = [argument for part in layer.parts.values() for argument in parts_of(part)]
     pending += layer.values.values()
     found = []

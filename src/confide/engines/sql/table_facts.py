@@ -1,7 +1,8 @@
-"""Facts about tables: stored types, public ranges, and uniqueness.
+"""Facts about tables: stored types, ranges of public columns, and uniqueness.
 
-Strings are parsed cell by cell. Values of some other types can never be read as the declared type.
-Then every value would be NULL, and no answer would show it.
+Stored types are compared with the declaration when an engine opens a table. Any string may be
+readable as a declared number or date. But values of some other types can never be read as the
+declared type. Every value would then be NULL, and no answer would show that.
 """
 
 import re
@@ -29,14 +30,17 @@ __all__ = [
 
 MAX_LISTED_VALUES: Final = 10_000
 Fetch = Callable[[sql.Select], list[tuple[Any, ...]]]
+"""A function that runs a statement and returns its rows."""
 
 
 class TableFacts:
-    """Facts about public tables, each read once by a function that runs statements.
+    """Facts about public tables, each read when it is first needed, and then cached.
 
-    # Privacy: plans are made from these facts. So an engine over tables that can change checks
-    # that they still hold (`has_changed`) when it reads rows. Otherwise a sum could leave its
-    # range, or a row could match two partners in a join.
+    ``kinds`` gives the kinds of the columns of each table.
+
+    # Privacy: plans depend on these facts. So an engine whose tables can change checks that the
+    # facts still hold (`has_changed`) before it reads rows. Otherwise, a sum could leave its range,
+    # or a row could match two rows of a public table in a join.
     """
 
     def __init__(self, fetch: Fetch, kinds: Mapping[str, Mapping[str, Kind]]) -> None:
@@ -45,7 +49,7 @@ class TableFacts:
         self._unique: dict[tuple[str, tuple[str, ...]], bool] = {}
 
     def ranges(self, name: str) -> Mapping[str, Range]:
-        """Return the range of the values of each column."""
+        """Return the range of the values of each column of a table."""
         if name not in self._ranges:
             columns = self.kinds[name].items()
             self._ranges[name] = {
@@ -61,7 +65,7 @@ class TableFacts:
         return self._unique[key]
 
     def has_changed(self) -> bool:
-        """Return whether any fact that was returned no longer holds."""
+        """Return whether any fact that was read so far has changed."""
         current = TableFacts(self._fetch, self.kinds)
         return any(current.ranges(name) != fact for name, fact in self._ranges.items()) or any(
             current.is_unique(name, columns) != fact
@@ -84,6 +88,7 @@ class TableFacts:
         return Range(low, high)
 
     def _values(self, name: str, column_name: str) -> tuple[str, ...] | None:
+        """Return the distinct strings of a column, sorted; None if there are too many."""
         chosen = (
             sql.select(column(column_name))
             .distinct()
@@ -95,10 +100,12 @@ class TableFacts:
         return tuple(listed) if len(rows) <= MAX_LISTED_VALUES else None
 
     def _end(self, end: type[sql.Min | sql.Max], name: str, column_name: str) -> int | float | None:
+        """Return the least or greatest value of a column; a date becomes its ordinal number."""
         found: Any = self._single(sql.select(end(this=column(column_name))).from_(table(name)))
         return found.toordinal() if isinstance(found, date) else found
 
     def _single(self, statement: sql.Select) -> Any:
+        """Return the only value of a statement's result."""
         rows = self._fetch(statement)
         return rows[0][0] if rows else None
 
@@ -114,7 +121,10 @@ READABLE: Final[Mapping[Kind | None, tuple[Kind, ...]]] = MappingProxyType(
         None: (Kind.TEXT,),
     }
 )
-"""The kinds as which stored values can be read; as any other kind, every value is NULL."""
+"""For each stored kind, the kinds that its values can be read as.
+
+Read as any other kind, every value would be NULL.
+"""
 
 STORED_PATTERNS: Final[Mapping[Kind | None, re.Pattern[str]]] = MappingProxyType(
     {
@@ -124,7 +134,10 @@ STORED_PATTERNS: Final[Mapping[Kind | None, re.Pattern[str]]] = MappingProxyType
         Kind.DATE: re.compile(r"-?\d+-\d\d-\d\d.*|-?infinity"),
     }
 )
-"""The strings of a kind's values; engines write some numbers and dates in several ways."""
+"""For each stored kind, the strings that engines may write for its values.
+
+Engines write some numbers and dates differently.
+"""
 
 
 def check_readable(
@@ -132,8 +145,9 @@ def check_readable(
 ) -> None:
     """Check that a column can be read as declared.
 
-    ``native`` is the engine's name of its type, and ``stored`` our kind for that: dates for
-    timestamps as well, None for types read only as text, such as lists, bytes, and identifiers.
+    ``native`` is the engine's name of the column's type, and ``stored`` our kind for that type:
+    DATE for timestamps too, and None for types that can be read only as text, such as lists, bytes,
+    and UUIDs.
 
     Raises:
         BadDeclaration: every value of the column would be read as NULL.
@@ -155,9 +169,9 @@ def check_readable(
 
 
 def _can_be_listed(declared: Category, stored: Kind | None) -> bool:
-    """Return whether some value of a stored kind can be one of a category's.
+    """Return whether some value of a stored kind can be one of a category's values.
 
-    The schema alone decides, never the cells: a refusal would reveal something about these.
+    The schema alone decides, never the cells: an error would reveal something about the cells.
     """
     known = [value for value in declared.values if value is not None]
     if declared.kind is Kind.INT:
@@ -167,11 +181,12 @@ def _can_be_listed(declared: Category, stored: Kind | None) -> bool:
 
 
 def _advise(stored: Kind | None) -> str:
+    """Return the types to declare instead of a category, for a stored kind."""
     return {Kind.BOOL: "bool", Kind.DATE: "date"}.get(stored or Kind.TEXT, "int or float")
 
 
 def ambiguous_unit_error(table: str, unit: str, native: str) -> BadDeclaration:
-    """Return the error for a unit whose type has several strings for one value.
+    """Return the error for a unit whose type may write one value as different strings.
 
     # Privacy: units are compared as strings, so one unit would become several.
     """
