@@ -1,7 +1,8 @@
 """DuckDB SQL text: casts with plain type names, and double literals without casts.
 
-Statements are already trees in DuckDB's dialect. A double is a numeric literal under a cast, since
-DuckDB reads 1.5 as a decimal; 1.5e0 is the same double and is parsed faster.
+Statements are already trees in DuckDB's dialect. In these trees, a literal of type double is a
+number under a cast, since DuckDB reads 1.5 as a decimal. In the text it is written 1.5e0, which is
+the same double and is parsed faster.
 """
 
 from typing import Any, ClassVar, Final
@@ -46,10 +47,10 @@ def _write_try(generator: Any, cast: sql.TryCast) -> str:
 def _write_paren(generator: Any, paren: sql.Paren) -> str:
     """Return an expression in parentheses, with integer arithmetic in 128 bits.
 
-    # Privacy: DuckDB collects the constants of sums and products, such as (x * 3) * (x * 5) as
-    # (x * x) * 15. So an operation may get numbers outside the range that was derived for it, and
-    # fail on the rows that have them. The result of two 64-bit numbers fits in 128 bits; beyond 64
-    # it is NULL.
+    # Privacy: DuckDB reorders sums and products to combine their constants: (x * 3) * (x * 5)
+    # becomes (x * x) * 15. So an operation may get numbers outside the range that was derived for
+    # it, and fail on the rows that have them. Here, an operation on two 64-bit integers is done in
+    # 128 bits, where it cannot fail, and its result is NULL if it exceeds 64 bits.
     """
     inner = paren.this
     if paren.type is None or paren.type.this is not T.BIGINT:

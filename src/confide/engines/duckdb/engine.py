@@ -1,4 +1,7 @@
-"""DuckDB, embedded: opens sources and runs statements."""
+"""DuckDB, embedded: opens sources and runs statements.
+
+Sources are Parquet and CSV files, and DataFrames.
+"""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -80,7 +83,7 @@ CASTABLE_KINDS: Final[dict[str, Kind]] = {
     **dict.fromkeys(("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"), Kind.DATE),
     **dict.fromkeys(("TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP WITH TIME ZONE"), Kind.DATE),
 }
-"""The kinds as which values of a type can be cast; all other types can be read only as text."""
+"""The kind of each type whose values can be cast; all other types can be read only as text."""
 T = TypeVar("T")
 MAX_PARSED: Final = 256
 SETTINGS: Final = {
@@ -92,13 +95,19 @@ SETTINGS: Final = {
 """Settings that change only the time and memory that a statement takes."""
 
 TOP_N: Final = "top_n_window_elimination"
-"""Finds the first rows of each unit with a heap, which is slower and cannot spill to disk."""
+"""The optimizer that finds the first rows of each unit with a heap.
+
+It is disabled, because it is slower than sorting and cannot spill to disk.
+"""
 STATISTICS: Final = "statistics_propagation"
-"""Infers properties of all rows of a column from its minimum and maximum."""
+"""The optimizer that infers properties of all rows of a column from its minimum and maximum."""
 
 
 class StatementWithoutDoubles(str):
-    """A statement that reads no double of a file; all others run without these statistics."""
+    """A statement that reads no double column of a Parquet file.
+
+    Only such statements run with the optimizer `STATISTICS`; see `DuckDB._find_doubles`.
+    """
 
     __slots__ = ()
 
@@ -107,8 +116,8 @@ class DuckDB(SqlEngine):
     """Reads the declared sources through typed, clipped views, and nothing else.
 
     # Privacy: the connection can open no file except the declared ones, and its settings are
-    # locked. Statements come from `write_statement` only, and the engine's messages are not shown.
-    # Rows that do not fit in memory go to a folder that only this process's user can read.
+    # locked. All statements are generated, and DuckDB's messages are not shown to analysts. Rows
+    # that do not fit in memory go to a folder that only this process's user can read.
     """
 
     failures = (duckdb.Error,)
@@ -158,6 +167,7 @@ class DuckDB(SqlEngine):
         self._harden(catalog)
 
     def _write(self, select: sql.Select) -> str:
+        """Return the SQL of a statement, with views inlined; see `StatementWithoutDoubles`."""
         read = inline_views(select, self._views, self._enums)
         text = write_duckdb(select)
         return text if read & self._double_columns else StatementWithoutDoubles(text)
@@ -169,6 +179,7 @@ class DuckDB(SqlEngine):
         return self._fetch(lambda: self._execute(statement).fetchnumpy())
 
     def _fetch(self, fetch: Callable[[], T]) -> T:
+        """Return the result of ``fetch``, within the limits of time and memory."""
         with self._lock, WATCHER.watched(self._connection, self._seconds):
             return self._memory.run(fetch)
 
@@ -224,9 +235,9 @@ class DuckDB(SqlEngine):
         """Find the double columns in files, so that no statement relies on their statistics.
 
         # Privacy: a Parquet file stores the minimum and maximum of each column, ignoring NaN.
-        # DuckDB takes them as bounds of all rows, and drops comparisons that are true between them,
-        # including those that turn NaN into NULL. So one person's value would decide what every NaN
-        # counts as.
+        # DuckDB takes them as bounds of all rows, and drops comparisons that are true for all
+        # values between them, including comparisons that turn NaN into NULL. So one person's value
+        # would decide how every NaN counts.
         """
         for table in catalog.tables:
             if is_parquet(table.source):
@@ -236,16 +247,18 @@ class DuckDB(SqlEngine):
                 }
 
     def _disable(self, *optimizers: str) -> None:
+        """Disable these optimizers, and enable all others."""
         if optimizers != self._disabled:
             self._connection.execute(f"SET disabled_optimizers = '{','.join(optimizers)}'")
             self._disabled = optimizers
 
     def _units(self, catalog: Catalog) -> dict[str, Sql | None]:
-        """Return each table's unit: an integer if all tables store one, else a string.
+        """Return the SQL of each table's unit: integers if all tables store integers, else strings.
 
-        # Privacy: three things are avoided. A cast that fails on one row would reveal something
-        # about it. NaN would make one unit of all rows without an identifier. Types whose equal
-        # values have different strings would split one unit into several, so they are refused.
+        # Privacy: three mistakes are avoided here. A cast that fails on one row would reveal
+        # something about it. If NaN were a unit, all rows without an identifier would be one unit.
+        # Types that may write equal values as different strings would split one unit into several,
+        # so they are refused.
         """
         types: dict[str, str] = {}
         for table in catalog.private.values():
@@ -263,6 +276,7 @@ class DuckDB(SqlEngine):
         }
 
     def _create_view(self, table: Table, unit: Sql | None) -> None:
+        """Create the view of a private table, after checking its stored types."""
         try:
             types = types_of(self._connection, raw_name(table.name), table.columns)
             for name, declared in table.columns.items():
@@ -291,7 +305,7 @@ class DuckDB(SqlEngine):
         self._connection.execute(f"CREATE TYPE {named} AS {kind.sql('duckdb')}")
 
     def _add_view(self, name: str, rows: sql.Select) -> None:
-        """Create a view of a table; it is also kept for inlining into statements."""
+        """Create the view of a table, and store its SELECT for inlining into statements."""
         name_enums(rows, self._enums)
         self._create(name, rows)
         self._views[name] = rows
@@ -302,7 +316,7 @@ class DuckDB(SqlEngine):
         self._memory.run(lambda: self._connection.execute(text))
 
     def _read_cells(self, name: str, columns: Mapping[str, Kind]) -> None:
-        """Check that no cell makes a query fail."""
+        """Check that no cell of the raw table makes a query fail; see `files.read_cells`."""
         types = types_of(self._connection, raw_name(name), columns)
         try:
             read_cells(self._rows, (name, raw_name(name)), types, columns)
@@ -321,6 +335,7 @@ class DuckDB(SqlEngine):
             raise not_unique_error(table)
 
     def _harden(self, catalog: Catalog) -> None:
+        """Restrict the connection to the declared files, and lock its settings."""
         sources = [table.source for table in catalog.tables]
         files = [
             path for file in sources if isinstance(file, str | Path) for path in list_files(file)
@@ -336,8 +351,8 @@ class DuckDB(SqlEngine):
 def connect() -> duckdb.DuckDBPyConnection:
     """Return a new connection that converts timestamps to dates in UTC, on any machine.
 
-    # Privacy: in a terminal, DuckDB would print the progress of long statements through the rows.
-    # In a notebook without ipywidgets it prints nothing, and raises if the setting is changed.
+    # Privacy: in a terminal, DuckDB would show how fast a long statement proceeds through the rows.
+    # In a notebook without ipywidgets it shows nothing, and changing the setting is an error.
     """
     connection = duckdb.connect(":memory:")
     connection.execute("SET TimeZone = 'UTC'")
@@ -348,17 +363,20 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 
 def check_unit(table: str, unit: str, stored: str) -> None:
-    """Check that equal values of a unit's type have one string.
+    """Check that equal values of a unit's stored type always convert to the same string.
 
     Raises:
-        BadDeclaration: one unit could become several.
+        BadDeclaration: they might not, so one unit could become several.
     """
     if base_type(stored) not in UNIT_TYPES:
         raise ambiguous_unit_error(table, unit, stored)
 
 
 def _unit(name: str, found: str, unit_type: str) -> Sql:
-    """Return a unit as an integer or a string, even if another file has replaced the source."""
+    """Return the SQL of a unit as an integer or a string, which fails on no row.
+
+    ``found`` is its stored type. Not even a file that has replaced the source later makes it fail.
+    """
     if unit_type == "BIGINT":
         return try_cast(column(name), unit_type)
     if found not in FLOAT_TYPES:

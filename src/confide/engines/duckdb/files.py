@@ -1,7 +1,8 @@
 """Files and DataFrames for DuckDB: their column types, and cells that it cannot read.
 
-Some types hold values that DuckDB cannot read: timestamps outside its years, strings that are not
-UTF-8, or broken JSON. A query of a column with such a cell would raise a fault.
+Some types can contain values that DuckDB cannot read: timestamps outside its range of years,
+strings that are not UTF-8, or broken JSON. A query of a column with such a cell would raise a
+fault.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -51,7 +52,10 @@ CSV_RULES: Final = (
 
 
 def check_file(source: str | Path, base: str) -> None:
-    """Refuse a file that does not exist, or whose own name looks like a pattern."""
+    """Refuse a file that does not exist, or whose path looks like a pattern.
+
+    ``base`` describes the folder that relative paths start from, for the message.
+    """
     path = Path(source)
     exists = path.exists()
     if exists and WILDCARDS & set(str(path.resolve())):
@@ -88,8 +92,8 @@ def check_dataframe(name: str, source: Any) -> None:
 def as_independent_cells(frame: Any) -> Any:
     """Return a DataFrame whose cells are read independently.
 
-    # Privacy: pandas may store several types in one column, for which an engine infers a common
-    # one. Then one person's cell would change how all others are read. As text, no cell does.
+    # Privacy: pandas may store several types in one column. An engine would infer a common type, so
+    # one person's cell would change how all others are read. As text, every cell is read by itself.
     """
     if not type(frame).__module__.startswith("pandas"):
         return frame
@@ -105,9 +109,10 @@ def as_independent_cells(frame: Any) -> Any:
 def read_parquet(
     connection: duckdb.DuckDBPyConnection, name: str, source: str | Path
 ) -> sql.Select:
-    """Return a selection of the rows of a file, or of the files that a pattern matches now.
+    """Return a SELECT of the rows of a file, or of the files that a pattern matches now.
 
-    # Privacy: if the files' types differ, some cells would be cast, which may fail on a row.
+    # Privacy: files with different types are refused. Some of their cells would be cast, which may
+    # fail on a row.
     """
     reads = [select_all(call("READ_PARQUET", one)) for one in map(_literal, list_files(source))]
     found = {str(describe(connection, one.subquery())) for one in reads}
@@ -121,13 +126,13 @@ def read_parquet(
 
 
 def describe(connection: duckdb.DuckDBPyConnection, rows: Sql) -> list[tuple[Any, ...]]:
-    """Return the names and types of the columns of a table or a selection."""
+    """Return the name and DuckDB's type of each column of a table or a SELECT."""
     described = connection.execute(f"DESCRIBE FROM {rows.sql('duckdb')}").fetchall()
     return [row[:2] for row in described]
 
 
 def csv_options(*, as_text: bool) -> list[Sql]:
-    """Return fixed options, so that no row can change how the others are read."""
+    """Return fixed options for reading CSV, so that no row can change how other rows are read."""
     options: dict[str, Sql] = {
         "header": sql.true(),
         "delim": sql.Literal.string(","),
@@ -146,7 +151,7 @@ def _literal(value: str) -> Sql:
 
 
 def select_all(source: Sql) -> sql.Select:
-    """Return a selection of all columns of a source."""
+    """Return a SELECT of all columns of a source."""
     return sql.select(sql.Star()).from_(source)
 
 
@@ -154,14 +159,14 @@ READABLE_TYPES: Final = {
     *("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "BOOLEAN", "DATE", "UUID", '"NULL"'),
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT", "DOUBLE", "FLOAT", "DECIMAL"),
 }
-"""Types all of whose values can be read; all cells of other types are tested once."""
+"""Types whose values can all be read; cells of other types are tested when a table is opened."""
 
 RESOURCE_ERRORS: Final = (
     duckdb.IOException,
     duckdb.OutOfMemoryException,
     duckdb.InterruptException,
 )
-"""Errors that do not depend on a cell."""
+"""Errors that do not depend on the contents of a cell."""
 
 
 def read_cells(
@@ -170,13 +175,13 @@ def read_cells(
     types: Mapping[str, str],
     columns: Mapping[str, Kind],
 ) -> None:
-    """Read every cell of the columns whose types can hold unreadable values.
+    """Read every cell of the columns whose types can contain unreadable values.
 
-    ``named`` is a table and the name of its raw rows, ``types`` the engine's types of its columns,
-    and ``columns`` the kinds as which they are to be read.
+    ``run`` executes a statement. ``named`` is the name of a table and that of its raw table.
+    ``types`` gives DuckDB's types of its columns, and ``columns`` the kinds to read them as.
 
-    # Privacy: a fault caused by one cell reveals something about its row. Here only the owner sees
-    # it. Queries read the same cells later, so none of them can fail.
+    # Privacy: an error about one cell reveals something about its row, so it must not depend on a
+    # query. Here only the owner sees it. Later queries read the same cells, so they cannot fail.
 
     Raises:
         BadDeclaration: a cell cannot be read.
@@ -197,7 +202,7 @@ def read_cells(
 def _list_readings(
     raw: str, types: Mapping[str, str], columns: Mapping[str, Kind]
 ) -> Iterator[tuple[str, str]]:
-    """Yield columns that may hold unreadable cells, each with a statement that reads all of it."""
+    """Yield the columns that may contain unreadable cells, each with a statement that reads it."""
     for name, kind in columns.items():
         if base_type(types[name]) not in READABLE_TYPES:
             # A hash of every cell, since counting cells does not decode strings.
@@ -206,7 +211,10 @@ def _list_readings(
 
 
 def _read(cell: Sql, kind: Kind) -> Sql:
-    """Return a cell in its kind; strings are decoded, because DataFrames do not validate them."""
+    """Return a cell as a value of its kind.
+
+    Strings are decoded, because DataFrames do not ensure that they are UTF-8.
+    """
     value = try_cast(cell, TYPES[kind])
     return call("DECODE", call("ENCODE", value)) if kind is Kind.TEXT else value
 
@@ -227,7 +235,7 @@ MAX_SUGGESTIONS: Final = 10
 
 
 def kinds_of(connection: duckdb.DuckDBPyConnection, raw: str) -> dict[str, Kind]:
-    """Return the columns of a table that queries can use, with their kinds."""
+    """Return the columns of a raw table that queries can use, with their kinds."""
     rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
     found = {}
     for name, engine_type, *_ in rows:
@@ -248,7 +256,7 @@ def base_type(type_name: str) -> str:
 def types_of(
     connection: duckdb.DuckDBPyConnection, raw: str, names: Collection[str]
 ) -> dict[str, str]:
-    """Return the engine's types of columns, whose names it matches without regard to case."""
+    """Return DuckDB's types of the named columns of a raw table; the case of names is ignored."""
     rows = connection.execute(f"DESCRIBE {table(raw).sql('duckdb')}").fetchall()
     found = {str(name).lower(): str(kind) for name, kind, *_ in rows}
     for name in names:
@@ -259,7 +267,7 @@ def types_of(
 
 
 def _missing_column_error(source: str, name: str, found: Sequence[str]) -> str:
-    """Return the error message with a suggestion; the names of columns are not private."""
+    """Return an error message that suggests other columns; names of columns are not private."""
     message = f"the source of table {source!r} has no column {name!r}"
     if len(found) == 1 and any(mark in found[0] for mark in SEPARATORS):
         return (

@@ -26,9 +26,9 @@ class Memory:
     that do not fit are spilled to a folder that only this process's user can read, for as long as
     they are needed.
 
-    Claim: a statement runs out of memory only if it would without a limit.
-    Why:   one that runs out of memory is repeated without our limit, with DuckDB's own default of
-           80% of the machine's memory. If no folder can be created, there is no limit at all.
+    Claim: a statement runs out of memory only if it would also do so without our limit.
+    Why:   a statement that runs out of memory is repeated without our limit, under DuckDB's default
+           limit of 80% of the machine's memory. If no folder can be created, we set no limit.
 
     # Privacy: so whether there is an answer does not depend on our limit. The running time does,
     # as it depends on the number of rows anyway (LIMITS.md, "Time and caches").
@@ -44,7 +44,7 @@ class Memory:
         self.remove = weakref.finalize(self, remove_folder, folder, os.getpid())
 
     def run(self, statement: Callable[[], T]) -> T:
-        """Return the result of a statement within the limit, or else without one."""
+        """Return the result of a statement, run within the limit if possible, else without it."""
         try:
             return statement()
         except OUT_OF_SPACE:

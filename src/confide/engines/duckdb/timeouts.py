@@ -2,8 +2,8 @@
 
 DuckDB has no timeout, but another thread can interrupt a statement. One thread of this process
 watches the statements of all connections. It sleeps until the first deadline, so a statement that
-ends in time costs two list entries and no wakeup. Code that runs after a fork keeps its module's
-imports alive until the process ends, so nothing here imports duckdb.
+ends in time costs an entry in a dictionary, but no wakeup. The function that runs after a fork
+keeps the imports of this module alive until the process ends, so the module does not import duckdb.
 """
 
 import os
@@ -26,7 +26,7 @@ RETRY_SECONDS: Final = 0.05
 
 
 class Interruptible(Protocol):
-    """A connection whose statement can be interrupted from another thread."""
+    """A connection whose running statement can be interrupted from another thread."""
 
     def interrupt(self) -> None:
         """Interrupt the running statement, if any."""
@@ -41,9 +41,10 @@ def read_timeout() -> float:
 class Watcher:
     """Interrupts statements that take too long.
 
-    Claim: only the statement that took too long is interrupted, never the next one.
-    Why:   an entry is removed, and its connection interrupted, under one lock; and DuckDB discards
-           an interrupt when the next statement begins.
+    Claim: only the statement that took too long is interrupted, never the next statement.
+    Why:   removing the entry of a statement and interrupting its connection need the same lock, so
+           no interrupt follows the removal. An interrupt that comes just after the statement ends
+           is discarded by DuckDB when the next statement begins.
     """
 
     def __init__(self) -> None:
@@ -86,7 +87,8 @@ class Watcher:
     def _interrupt_overdue(self) -> float:
         """Interrupt overdue statements, and return the next deadline.
 
-        This is not part of the sleeping loop, whose variables would keep connections alive.
+        This is a function of its own, because its variables would keep connections alive while the
+        loop of `_watch` sleeps.
         """
         now = monotonic()
         for entry, (deadline, connection) in self._running.items():

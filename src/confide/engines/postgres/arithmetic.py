@@ -1,8 +1,9 @@
-"""Floating-point arithmetic that never raises, for engines that do.
+"""Floating-point arithmetic that never fails, for PostgreSQL.
 
-PostgreSQL raises an error if a result is too large or too small for a double. Here each operation
-is written so that it cannot fail. It returns the result that IEEE 754 rounds to, and NULL if that
-is infinite.
+PostgreSQL raises an error if a result is too large for a double (it *overflows*), or is not zero
+but would be rounded to zero (it *vanishes*). Here each operation is written so that it cannot fail.
+It returns the result that IEEE 754 rounds to, or NULL if that is infinite. In the arguments below,
+operands are compared by their absolute values.
 """
 
 import math
@@ -44,21 +45,28 @@ SAFE_MAX: Final = MAX_DOUBLE * (1 - 2.0**-50)
 
 MIN_DOUBLE: Final = 2.0**-1074
 MIDDLE_MAX: Final = 1e150
+"""Products and quotients of numbers from 1 / MIDDLE_MAX to MIDDLE_MAX never overflow or vanish."""
+
 SCALE: Final = 2.0**537
+"""The factor by which small numbers are scaled up, to see whether their product would vanish."""
+
 EXPONENTS: Final = (-745.13, 709.782712893383)
 """Between these, exp is neither zero nor infinite."""
 
 SMALL_ADDEND: Final = 1e290
+"""Adding a smaller number to the largest double rounds to the largest double."""
+
 MAX_REPEATED_NODES: Final = 12
 OPERANDS: Final = "operands"
 RATE: Final = "rate"
-"""Marks a product with a literal factor."""
+"""The key under which the metadata of a product's node contains the size of its literal factor."""
 
 
 def bound(build: Callable[..., Sql], *operands: Sql, always: bool = False) -> Sql:
-    """Return an expression that uses its operands several times but computes them once.
+    """Return the expression that ``build`` makes of its operands, which it may use several times.
 
-    Large operands become columns of a subquery with an OFFSET, which the planner does not inline.
+    So that large operands are computed once, they become columns of a subquery with an OFFSET,
+    which PostgreSQL does not inline. With ``always``, small operands do too.
     """
     if not always and all(_is_small(operand) for operand in operands):
         return sql.Paren(this=build(*operands))
@@ -72,8 +80,9 @@ def bound(build: Callable[..., Sql], *operands: Sql, always: bool = False) -> Sq
 def add(first: Sql, second: Sql) -> Sql:
     """Return a sum.
 
-    Why: it overflows only if both operands have the same sign and one exceeds the difference of
-         the largest double and the other; a small number does not change the largest double.
+    Why: it overflows only if both operands have the same sign, and one is larger than the largest
+         double minus the other. If one operand is less than SMALL_ADDEND, it never overflows. No
+         sum of doubles vanishes.
     """
     if _upper_bound(first) < SMALL_ADDEND or _upper_bound(second) < SMALL_ADDEND:
         return sql.Add(this=first, expression=second)
@@ -81,13 +90,17 @@ def add(first: Sql, second: Sql) -> Sql:
 
 
 def subtract(first: Sql, second: Sql) -> Sql:
-    """Return a difference, computed like a sum."""
+    """Return a difference, which is a sum with the sign of the second operand reversed."""
     if _upper_bound(first) < SMALL_ADDEND or _upper_bound(second) < SMALL_ADDEND:
         return sql.Sub(this=first, expression=second)
     return bound(lambda x, y: _added(sql.Sub, sql.EQ, x, y), first, second)
 
 
 def _added(node: type[sql.Binary], signs: type[sql.Binary], x: Sql, y: Sql) -> Sql:
+    """Return a sum or difference (``node``), or NULL if it overflows.
+
+    ``signs`` compares the signs of the operands: it holds if the result cannot overflow.
+    """
     headroom = number(MAX_DOUBLE) - _size(y)
     cannot_overflow = signs(this=call("SIGN", x.copy()), expression=call("SIGN", y.copy()))
     fits = sql.Or(this=sql.LTE(this=_size(x), expression=headroom), expression=cannot_overflow)
@@ -97,10 +110,11 @@ def _added(node: type[sql.Binary], signs: type[sql.Binary], x: Sql, y: Sql) -> S
 def multiply(first: Sql, second: Sql) -> Sql:
     """Return a product.
 
-    Why: it overflows only if both factors are at least 1, and then not if one is at most SAFE_MAX
-         divided by the other. It vanishes only if both are below 1 and it is not above 2^-1075.
-         That is tested with the smaller factor scaled up by 2^537, or with both if both are below
-         2^-537, so that no intermediate product overflows or vanishes itself.
+    Why: the product overflows only if both factors are at least 1, and not if one is at most
+         SAFE_MAX divided by the other. It vanishes only if both factors are less than 1, and the
+         exact product is at most 2^-1075. To test this, the smaller factor is scaled up by 2^537,
+         or both are if both are less than 2^-537, so that the tested product does not overflow or
+         vanish itself.
     """
     low, high = (
         _lower_bound(first) * _lower_bound(second),
@@ -115,7 +129,7 @@ def multiply(first: Sql, second: Sql) -> Sql:
 
 
 def _scaled(x: Sql, factor: Sql, factor_size: float) -> Sql:
-    """Return the product with a literal whose absolute value is ``factor_size``."""
+    """Return the product with a literal; ``factor_size`` is its absolute value."""
     product = sql.Mul(this=x, expression=factor)
     if factor_size >= 1:
         scaled = case(sql.LTE(this=_size(x), expression=number(SAFE_MAX / factor_size)), product)
@@ -128,10 +142,12 @@ def _scaled(x: Sql, factor: Sql, factor_size: float) -> Sql:
 
 
 def _min_visible(factor_size: float) -> float:
-    """Return the smallest double whose product with a rate below 1 does not round to zero.
+    """Return the smallest double whose product with a number below 1 does not vanish.
 
-    Why: a product rounds to zero if it is exactly at most half of the least double. So its other
-         factor must exceed ``limit``, and ``float`` rounds that to one of its adjacent doubles.
+    ``factor_size`` is that number.
+
+    Why: a product vanishes if it is at most half of the smallest double, MIN_DOUBLE. So its other
+         factor must exceed ``limit``, which ``float`` rounds to one of the adjacent doubles.
     """
     limit = Fraction(MIN_DOUBLE) / 2 / Fraction(factor_size)
     nearest = float(limit)
@@ -139,6 +155,7 @@ def _min_visible(factor_size: float) -> float:
 
 
 def _multiplied(x: Sql, y: Sql) -> Sql:
+    """Return a product by the cases of `multiply`."""
     product = sql.Mul(this=x.copy(), expression=y.copy())
     zero, one = number(0.0), number(1.0)
     vanished = sql.Mul(this=sql.Paren(this=x.copy() * zero.copy()), expression=y.copy())
@@ -158,14 +175,14 @@ def _multiplied(x: Sql, y: Sql) -> Sql:
 
 
 def _is_nonzero(x: Sql, y: Sql) -> Sql:
-    """Return the condition that a product of numbers below 1 is not zero."""
+    """Return the condition that the product of two numbers below 1 does not vanish."""
     larger, smaller = call("GREATEST", _size(x), _size(y)), call("LEAST", _size(x), _size(y))
     is_large = sql.GTE(this=larger, expression=number(1 / SCALE))
     once = larger.copy() * sql.Paren(this=smaller * number(SCALE))
     twice = sql.Paren(this=larger.copy() * number(SCALE)) * sql.Paren(
         this=smaller.copy() * number(SCALE)
     )
-    # An engine may evaluate the parts of an AND in any order, but those of a CASE in sequence.
+    # An engine may evaluate the parts of an AND in any order, but evaluates a CASE in sequence.
     return case(
         is_large,
         sql.GT(this=once, expression=number(1 / SCALE / 2)),
@@ -174,9 +191,10 @@ def _is_nonzero(x: Sql, y: Sql) -> Sql:
 
 
 def scaled_integer(product: Sql) -> Sql | None:
-    """Return a product from `multiply` with a large literal as an integer, NULL beyond 64 bits.
+    """Return the integer nearest to a product with a literal of 1 or more; NULL beyond 64 bits.
 
-    Returns None for all other nodes. The product is compared once, instead of with both limits.
+    Return None if ``product`` was not written by `multiply` for such a literal. One comparison of
+    the other factor replaces comparing the product with both limits of 64-bit integers.
     """
     branch = product.this if isinstance(product, sql.Paren) else product
     factor_size = branch.meta.get(RATE)
@@ -192,15 +210,16 @@ def scaled_integer(product: Sql) -> Sql | None:
 def divide(first: Sql, second: Sql) -> Sql:
     """Return a quotient; the divisor is not zero.
 
-    Why: it overflows only if the divisor is below 1, and then not if the dividend is at most
-         SAFE_MAX times the divisor. It vanishes only if the dividend is below 1 and the divisor
-         is not, and then not if the dividend is above 2^-1075 times the divisor. These are
-         compared after both are scaled by powers of 2.
+    Why: the quotient overflows only if the divisor is less than 1, and not if the dividend is at
+         most SAFE_MAX times the divisor. It vanishes only if the dividend is less than 1 and the
+         divisor is not, and not if the dividend exceeds 2^-1075 times the divisor. Both sides of
+         this comparison are scaled by 2^537.
     """
     return bound(_divided, first, second)
 
 
 def _divided(x: Sql, y: Sql) -> Sql:
+    """Return a quotient by the cases of `divide`."""
     quotient, one = _quotient(x.copy(), y.copy()), number(1.0)
     vanished = sql.Paren(this=x.copy() * number(0.0))  # a zero with the sign of the quotient
     fits = sql.LTE(this=_size(x), expression=number(SAFE_MAX) * _size(y))
@@ -226,7 +245,7 @@ def _divided(x: Sql, y: Sql) -> Sql:
 
 
 def exponential(power: Sql) -> Sql:
-    """Return e to a power; zero if it is too small for a double, NULL if it is too large."""
+    """Return e to a power: zero if it is too small for a double, and NULL if it is too large."""
     low, high = map(number, EXPONENTS)
 
     def build(x: Sql) -> Sql:
@@ -246,9 +265,10 @@ def root(value: Sql) -> Sql:
 def round_away(value: Sql, digits: int = 0) -> Sql:
     """Return a double rounded to ``digits`` decimal places, halves away from zero.
 
-    Why: a double minus its integer part is exact. For decimal places, the value is scaled by a
-         power of ten, rounded, and scaled back, as DuckDB does. If a step overflows, the result
-         is the value itself, or zero for places left of the decimal point.
+    Why: subtracting the integer part of a double is exact. For decimal places, the value is scaled
+         by a power of ten, rounded, and scaled back, as DuckDB does. If scaling overflows, the
+         result is the value itself. For places left of the decimal point (negative ``digits``), it
+         is zero.
     """
     if digits == 0:
         return bound(_rounded, value)
@@ -261,6 +281,7 @@ def round_away(value: Sql, digits: int = 0) -> Sql:
 
 
 def _rounded(x: Sql) -> Sql:
+    """Return a double rounded to an integer, halves away from zero."""
     integer = call("TRUNC", x)
     fraction = call("ABS", x.copy() - integer.copy())
     rounds_up = sql.GTE(this=fraction, expression=number(0.5))
@@ -268,12 +289,14 @@ def _rounded(x: Sql) -> Sql:
 
 
 def _rounded_right(x: Sql, factor_size: float) -> Sql:
+    """Return a double rounded to places right of the decimal point."""
     fits = sql.LTE(this=_size(x), expression=number(SAFE_MAX / factor_size))
     rounded = bound(_rounded, x.copy() * number(factor_size))
     return case(fits, _quotient(rounded, number(factor_size)), x.copy())
 
 
 def _rounded_left(x: Sql, factor_size: float | None) -> Sql:
+    """Return a double rounded to places left of the decimal point; None is a factor too large."""
     zero = sql.Mul(this=x.copy(), expression=number(0.0))  # NULL stays NULL
     if factor_size is None:
         return zero
@@ -289,38 +312,43 @@ def _quotient(x: Sql, y: Sql) -> Sql:
 
 
 def _size(x: Sql) -> Sql:
+    """Return the absolute value of a number."""
     return call("ABS", x.copy())
 
 
 def _is_middle(x: Sql) -> Sql:
+    """Return the condition that a number is between the limits of MIDDLE_MAX."""
     return sql.Between(this=_size(x), low=number(1 / MIDDLE_MAX), high=number(MIDDLE_MAX))
 
 
 def _both(x: Sql, y: Sql, limit: Sql, compare: type[sql.Binary]) -> Sql:
+    """Return the condition that the absolute values of both operands compare with a limit."""
     first = compare(this=_size(x), expression=limit)
     return sql.And(this=first, expression=compare(this=_size(y), expression=limit.copy()))
 
 
 def _either(x: Sql, y: Sql, limit: Sql, compare: type[sql.Binary]) -> Sql:
+    """Return the condition that one of the operands, with its sign, compares with a limit."""
     first = compare(this=x.copy(), expression=limit)
     return sql.Or(this=first, expression=compare(this=y.copy(), expression=limit.copy()))
 
 
 def _is_small(node: Sql) -> bool:
-    """Return whether repeating a node is cheaper than binding it."""
+    """Return whether computing a node several times is cheaper than a subquery for it."""
     return (
         not node.find(sql.Case, sql.Subquery) and sum(1 for _ in node.walk()) <= MAX_REPEATED_NODES
     )
 
 
 def _unwrapped(node: Sql) -> Sql:
+    """Return a node without parentheses, negation, and NULLIF, which keep its absolute value."""
     while isinstance(node, sql.Paren | sql.Neg | sql.Nullif):
         node = node.this
     return node
 
 
 def _literal_size(node: Sql) -> float | None:
-    """Return the absolute value of a numeric literal."""
+    """Return the absolute value of a node if it is a numeric literal, else None."""
     found = _unwrapped(node)
     if isinstance(found, sql.Cast):
         found = _unwrapped(found.this)
@@ -329,7 +357,7 @@ def _literal_size(node: Sql) -> float | None:
 
 
 def _is_integer_valued(node: Sql) -> bool:
-    """Return whether a double holds an integer of 64 bits."""
+    """Return whether a double was cast from a 64-bit integer."""
     found = _unwrapped(node)
     return isinstance(found, sql.Cast) and is_integer(_unwrapped(found.this))
 

@@ -1,13 +1,14 @@
-"""PostgreSQL SQL text, fences, and sorting of strings.
+"""PostgreSQL SQL text: rules for nodes and calls, optimization fences, and sorting of strings.
 
 Every function is written so that it fails on no row: where PostgreSQL raises an error, the result
 is DuckDB's, or NULL. Strings are compared and ordered by their bytes, whatever a database's locale.
 
-PostgreSQL inlines the expressions of an inner selection wherever an outer one refers to them, and
-computes them each time. Statements here have several layers, so an expression used twice in each
-would be computed many times. OFFSET '0' is an optimization fence around a layer. The zero is a
-string literal, which is parsed as a bigint. An integer literal would need a cast, and before casts
-are computed, PostgreSQL cannot see that no row is skipped: it reads the table with one process.
+PostgreSQL inlines the expressions of a subquery wherever the outer query refers to them, and
+computes them each time. Statements here have several layers, so an expression that each layer uses
+twice would be computed many times. An OFFSET '0' prevents inlining; it is called a *fence* here.
+The zero is a string literal, which PostgreSQL parses as a bigint at once. An integer literal would
+need a cast. PostgreSQL computes casts too late to see that no row is skipped, and would then read
+the table with a single process.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,17 +38,18 @@ HEAVY: Final = 12
 """The number of nodes from which an expression must not be computed twice."""
 
 Weights = Mapping[str, int]
+"""The *weight* of each column of a selection: the number of nodes of its expression."""
 Views = Mapping[str, sql.Select]
 NO_VIEWS: Final[Views] = MappingProxyType({})
 FENCED_CLAUSES: Final = ("group", "having", "distinct", "limit", "offset")
-"""The clauses of a selection that PostgreSQL never inlines."""
+"""Clauses that prevent inlining: PostgreSQL never inlines a selection that has one of them."""
 
 
 def add_fences(select: sql.Select, views: Views = NO_VIEWS) -> Weights:
-    """Fence off each nested selection with a heavy expression that is used more than once.
+    """Add a fence to each nested selection with a heavy expression that is used more than once.
 
-    ``views`` are the selections behind the names of tables. Returns the number of nodes behind each
-    name that the selection defines.
+    ``views`` are the selections of the views that the statement may read, by name. Returns the
+    weights of the columns that PostgreSQL may inline from the selection.
     """
     for part in select.ctes:
         if isinstance(part.this, sql.Select):
@@ -72,7 +74,7 @@ def add_fences(select: sql.Select, views: Views = NO_VIEWS) -> Weights:
 
 
 def _lookup_weights(view: sql.Select) -> Weights:
-    """Return the columns of a view that are looked up in a long list, which is the main cost.
+    """Return the weights of those columns of a view that are compared with a long list.
 
     Everything else that a view computes is cheaper than a fence.
     """
@@ -85,6 +87,7 @@ def _longest_list(shown: Sql) -> list[Sql]:
 
 
 def _fence(select: sql.Select, source: sql.Subquery, views: Views) -> Weights:
+    """Add a fence to a subquery of ``select`` if needed; return the weights of its columns."""
     inner = source.this
     if not isinstance(inner, sql.Select):
         return {}
@@ -97,7 +100,7 @@ def _fence(select: sql.Select, source: sql.Subquery, views: Views) -> Weights:
 
 
 def _own_columns(select: sql.Select) -> list[sql.Column]:
-    """Return the columns that a selection uses itself, not in the selections it reads."""
+    """Return the columns that a selection uses itself, outside its subqueries."""
     parts: list[Sql] = list(select.expressions)
     parts += [join.args["on"] for join in select.args.get("joins") or () if join.args.get("on")]
     parts += [select.args[key] for key in ("where", "group", "having") if select.args.get(key)]
@@ -105,12 +108,16 @@ def _own_columns(select: sql.Select) -> list[sql.Column]:
 
 
 def _weight(expression: Sql, weights_below: Weights) -> int:
+    """Return the number of nodes of an expression after inlining the columns that it uses."""
     names = (node.name for node in expression.find_all(sql.Column))
     return sum(1 for _ in expression.walk()) + sum(weights_below.get(name, 1) - 1 for name in names)
 
 
 MAX_HASHED_LENGTH: Final = 2**22
-"""Characters of a string that are hashed along with others: 64 such strings are a gigabyte."""
+"""The number of characters that are hashed of each of several strings.
+
+A character has up to four bytes, so 64 such strings are a gigabyte, PostgreSQL's limit.
+"""
 TEXT_HASH: Final = "HASHTEXTEXTENDED"
 """PostgreSQL's own hash of a string, which it also uses for grouping."""
 
@@ -118,8 +125,9 @@ TEXT_HASH: Final = "HASHTEXTEXTENDED"
 def sort_by_numbers(select: sql.Select) -> sql.Select:
     """Return a statement that sorts string units by a number first, and then by the string.
 
-    Why: rows with equal strings have equal numbers, so the partitions are the same, and nothing
-         depends on their order. Strings with a common prefix take long to compare.
+    Why: rows with equal strings have equal numbers, so the partitions of window functions are the
+         same, and nothing depends on their order. Numbers are compared faster than strings with a
+         common prefix.
     """
     for window in select.find_all(sql.Window):
         (unit,) = window.args["partition_by"]
@@ -128,10 +136,10 @@ def sort_by_numbers(select: sql.Select) -> sql.Select:
 
 
 def text_digit(node: sql.BitwiseOr) -> Sql:
-    """Return the last 31 bits of an MD5, from the last digits of its hexadecimal form.
+    """Return the last 31 bits of an MD5 (see `row_hash`), from its last hexadecimal digits.
 
-    # Privacy: strings of a row that exceed a gigabyte together cannot be joined, and the error
-    # would reveal something about the row. So only a prefix that fits is taken from each.
+    # Privacy: if the strings of a row exceed a gigabyte together, joining them fails, and the error
+    # would reveal something about the row. So only a prefix of each string is joined.
     """
     text = digested(node)
     if text.find(sql.DPipe):
@@ -144,18 +152,23 @@ def text_digit(node: sql.BitwiseOr) -> Sql:
 
 
 def _prefix(text: Sql) -> Sql:
-    """Return a prefix of a string; the characters of a string of few bytes are not counted."""
+    """Return the first characters of a string, or the string itself if it has few bytes."""
     is_long = sql.GT(this=call("OCTET_LENGTH", text.copy()), expression=number(MAX_HASHED_LENGTH))
     return case(is_long, call("LEFT", text.copy(), number(MAX_HASHED_LENGTH)), text.copy())
 
 
 T = sql.DType
 MAYBE_NON_FINITE: Final = "open"
-"""Marks a double that may be infinite or NaN; only casts produce such doubles here."""
+"""The key under which a node's metadata says that its double may be infinite or NaN.
+
+Only casts produce such doubles here.
+"""
 
 MAX_POSITION: Final = 2**30
 UNCOLLATED: Final = (sql.Cast, sql.TryCast, sql.DataType, sql.Escape, sql.Interval)
+"""Nodes whose string literals must not have a collation."""
 BOUNDS: Final = (-float(2**63), float(2**63))
+"""The range of 64-bit integers as doubles; it includes the first but not the second."""
 
 
 def _add(node: sql.Add) -> Sql | None:
@@ -179,7 +192,7 @@ def _is_double(node: sql.Binary) -> bool:
 
 
 def _finite(node: sql.Anonymous) -> Sql:
-    """Return NULL for an infinite or NaN double; doubles not marked OPEN need no comparison."""
+    """Return a double, or NULL if it is infinite or NaN; see MAYBE_NON_FINITE."""
     (value,) = node.expressions
     if not value.meta.get(MAYBE_NON_FINITE):
         return value  # type: ignore[no-any-return]
@@ -206,7 +219,10 @@ def _bare(node: Sql) -> Sql:
 
 
 def _round_to_zeros(x: Sql, digits: int) -> Sql:
-    """Return an integer of at most 54 bits rounded to ``digits`` zeros, halves away from zero."""
+    """Return an integer rounded so that it ends in ``digits`` zeros, halves away from zero.
+
+    The integer has at most 54 bits, so no operation overflows.
+    """
     if digits > 18:
         return sql.Mul(this=x, expression=number(0))
     unit = cast(number(10**digits), "BIGINT")
@@ -235,7 +251,7 @@ def _truncate_date(node: sql.Anonymous) -> Sql:
 
 
 def _change_case(name: str) -> Callable[[sql.Anonymous], Sql]:
-    """Change letters one by one, as Unicode defines it, whatever the locale; ß becomes ẞ."""
+    """Return a rule that changes the case of each letter as Unicode defines it; ß becomes ẞ."""
 
     def write(node: sql.Anonymous) -> Sql:
         (text,) = node.expressions
@@ -284,7 +300,7 @@ def _like(node: sql.Like) -> Sql:
 
 
 def _untyped_null(node: sql.Anonymous) -> Sql | None:
-    """Return an untyped NULL if all arguments are NULL, which PostgreSQL would read as text."""
+    """Return NULL for a call whose arguments are all NULL, which PostgreSQL would take for text."""
     return sql.Null() if all(isinstance(part, sql.Null) for part in node.expressions) else None
 
 
@@ -308,6 +324,7 @@ def _count_bits(node: sql.Anonymous) -> Sql:
 
 
 def _cast(node: sql.Cast) -> Sql | None:
+    """Return the replacement of a cast to a string, or None for any other cast."""
     if type_of(node) is not T.VARCHAR:
         return None
     if type_of(node.this) is T.ENUM or (is_text(node.this) and isinstance(node.this, sql.Column)):
@@ -318,6 +335,7 @@ def _cast(node: sql.Cast) -> Sql | None:
 
 
 def _try_cast(node: sql.TryCast) -> Sql:
+    """Return a cast that never fails, by the rules in CASTS; NULL if there is no rule."""
     target, found = type_of(node), type_of(node.this)
     if target is T.ENUM:
         return arithmetic.bound(lambda x: _listed(x, node.to.expressions), node.this)
@@ -340,7 +358,7 @@ def _listed(text: Sql, values: list[Sql]) -> Sql:
 
 
 def _double_to_integer(value: Sql) -> Sql:
-    """Return the nearest integer, ties to even; NULL beyond 64 bits and for NaN."""
+    """Return the integer nearest to a double, ties to even; NULL beyond 64 bits and for NaN."""
     low, high = map(number, BOUNDS)
     inside = sql.And(
         this=sql.GTE(this=value, expression=low),
@@ -362,7 +380,7 @@ def _to_text(value: Sql) -> Sql:
 
 
 def _modulo(node: sql.Mod) -> Sql | None:
-    """Return a remainder of integers, which may be stored as doubles."""
+    """Return a remainder of integers, of which one or both are represented as doubles."""
     if not _is_double(node):
         return None
     parts = (
@@ -402,6 +420,10 @@ CASTS: Final[Mapping[sql.DType | None, Casts]] = {
     },
     T.DATE: {T.VARCHAR: text_to_date},
 }
+"""Functions that cast a value and never fail, by the target type and the type of the value.
+
+None is an unknown type.
+"""
 
 
 POSTGRESQL: Final = Dialect(

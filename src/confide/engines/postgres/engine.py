@@ -50,7 +50,7 @@ __all__ = [
 MIN_SERVER_VERSION: Final = 170_000
 STATEMENT_TIMEOUT: Final = "10min"
 GRACE: Final = 60.0
-"""Seconds past a statement's time limit that the server has to end it."""
+"""The seconds that the server has to end a statement after its time limit."""
 TIMEOUT_SETTING: Final = (
     "SELECT setting FROM pg_catalog.pg_settings WHERE name = 'statement_timeout'"
 )
@@ -70,11 +70,14 @@ SETTINGS: Final[Mapping[str, str]] = {
     "transform_null_equals": "off",
     "jit": "off",
 }
-"""Settings of a session that must not depend on a role, a database, or the environment."""
+"""Settings of a session that must not depend on a role, a database, or the environment.
+
+They could change results.
+"""
 
 
 def connect(address: str) -> "psycopg.Connection[Any]":
-    """Return a connection whose transactions read one snapshot, and cannot write."""
+    """Return a connection whose transactions read one snapshot each, and cannot write."""
     connection = psycopg.connect(address, prepare_threshold=None)
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     connection.read_only = True
@@ -109,9 +112,9 @@ def fix_settings(connection: "psycopg.Connection[Any]") -> float:
 
 @contextmanager
 def catalog_connection(address: str) -> Iterator["psycopg.Connection[Any]"]:
-    """Yield a connection for reading the catalog when tables are opened, with a time limit.
+    """Yield a connection for reading PostgreSQL's catalog when tables are opened.
 
-    Names are resolved as for the role, so its other settings stay.
+    It has a time limit. The role's other settings stay, so that names are resolved as for the role.
     """
     with closing(connect(address)) as connection:
         with watched(connection, GRACE):
@@ -121,7 +124,7 @@ def catalog_connection(address: str) -> Iterator["psycopg.Connection[Any]"]:
 
 
 def _ensure_time_limit(connection: "psycopg.Connection[Any]") -> float:
-    """Return a session's time limit for statements in seconds, after setting one if it has none."""
+    """Return the time limit of a session for statements, in seconds; set one if it has none."""
     limit = _read_limit(connection)
     if limit:
         return limit
@@ -131,14 +134,17 @@ def _ensure_time_limit(connection: "psycopg.Connection[Any]") -> float:
 
 
 def _read_limit(connection: "psycopg.Connection[Any]") -> float:
-    """Return a session's time limit for statements in seconds, or zero if it has none."""
+    """Return the time limit of a session for statements, in seconds, or zero if it has none."""
     found = connection.execute(TIMEOUT_SETTING).fetchone()
     return float(found[0]) / 1000 if found is not None else 0.0
 
 
 @contextmanager
 def watched(connection: "psycopg.Connection[Any]", seconds: float) -> Iterator[None]:
-    """Close a connection if its server does not end a statement in time."""
+    """Shut a connection down if the block takes longer than ``seconds``.
+
+    The server itself ends slow statements, so this happens only if it does not respond.
+    """
     timer = Timer(seconds, _shut_down, (connection,))
     timer.daemon = True
     timer.start()
@@ -149,14 +155,14 @@ def watched(connection: "psycopg.Connection[Any]", seconds: float) -> Iterator[N
 
 
 def _shut_down(connection: "psycopg.Connection[Any]") -> None:
-    """Shut a connection's socket down, so that a thread waiting for the server finds it closed."""
+    """Shut down the socket of a connection, so that a thread that waits for it gets an error."""
     with suppress(OSError, psycopg.Error), socket(fileno=os.dup(connection.fileno())) as channel:
         channel.shutdown(SHUT_RDWR)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A table's address: how to connect, and which table or view to read."""
+    """The address of a table: how to connect, and the name of the table or view to read."""
 
     address: str
     table: str
@@ -204,15 +210,15 @@ SELECT EXISTS (
         SELECT FROM pg_catalog.pg_inherits AS h WHERE h.inhparent = c.oid))
 )
 """
-"""Whether an index makes a column's values unique, including in tables that inherit."""
+"""Whether an index ensures that a column's values are unique, including in inheriting tables."""
 
 
 class PostgreSQL(SqlEngine):
-    """Reads declared tables and views of one database by one role, in its own dialect.
+    """Reads declared tables and views of one database, with the rights of one role.
 
     # Privacy: every statement runs in a read-only transaction, with all settings fixed that could
-    # change a result, and with schema-qualified names of tables. The same transaction checks,
-    # before reading any row, that columns still have the types of when the engine was opened.
+    # change a result, and with schema-qualified names of tables. Before it reads any row, the same
+    # transaction checks that columns still have the types that they had when the engine was opened.
     """
 
     failures = (psycopg.Error, TableAltered)
@@ -224,7 +230,7 @@ class PostgreSQL(SqlEngine):
         """Return the columns of a table or view with their kinds, from its schema alone.
 
         Raises:
-            BadDeclaration: it cannot be reached or found.
+            BadDeclaration: the server cannot be reached, or the table cannot be found.
         """
         found = Source.of("visits", source)
         try:
@@ -264,7 +270,10 @@ class PostgreSQL(SqlEngine):
     def _convert_all(
         self, catalog: Catalog, found: Mapping[str, Relation]
     ) -> tuple[dict[str, dict[str, Kind]], dict[str, sql.Select]]:
-        """Return the kinds of each table's raw columns, and the selections that convert them."""
+        """Return the kinds of each table's raw columns, and the SELECTs that read them as such.
+
+        ``found`` are the relations of the tables. The SELECTs are keyed by the raw tables' names.
+        """
         kinds: dict[str, dict[str, Kind]] = {}
         raw: dict[str, sql.Select] = {}
         for table in catalog.tables:
@@ -289,10 +298,10 @@ class PostgreSQL(SqlEngine):
         return kinds, raw
 
     def _check_state(self) -> None:
-        """Check that tables that can change still match what plans assume.
+        """Check that public tables and unique units are still as plans assume.
 
-        # Privacy: a changed public table is a fault, whatever the private rows are. Rows of a unit
-        # that is declared unique are not bounded, so several rows of one unit are a fault too.
+        # Privacy: a changed public table is a fault, whatever the private rows are. If units are
+        # declared unique, rows are not bounded, so several rows of one unit are a fault too.
         """
         if self.facts.has_changed() or not all(map(self._is_unique, self._unique_tables)):
             raise engine_fault(CHANGED)
@@ -340,7 +349,7 @@ class PostgreSQL(SqlEngine):
                     self._end()
 
     def _begin(self, _: str) -> None:
-        """Begin a transaction, on a new connection if the old one is gone, and check the types."""
+        """Begin a transaction and check the types, on a new connection if the old one is gone."""
         try:
             if self._open is None or self._open.closed:
                 self._open = self._connect()
@@ -355,7 +364,10 @@ class PostgreSQL(SqlEngine):
                 self._check_types(self._open)
 
     def _check_types(self, connection: "psycopg.Connection[Any]") -> None:
-        """Check that columns are unchanged; locks then keep them so until the transaction ends."""
+        """Check that columns are unchanged.
+
+        Reading them also takes locks, so they cannot change until the transaction ends.
+        """
         for relation, columns in self._read_columns.values():
             shown = [column(stored.name) for stored in columns]
             selection = sql.select(*shown).from_(relation.table()).limit(0)
@@ -365,7 +377,7 @@ class PostgreSQL(SqlEngine):
                 raise TableAltered(f"{relation.schema}.{relation.name}")
 
     def _connect(self) -> "psycopg.Connection[Any]":
-        """Return a new connection, which is closed with the engine at the latest."""
+        """Return a new connection, which is closed at the latest when the engine is."""
         connection = connect(self._address)
         self._ending = weakref.finalize(self, connection.close)
         self._time_limit = GRACE
@@ -394,7 +406,7 @@ class PostgreSQL(SqlEngine):
             self._drop()
 
     def _name(self, error: Exception) -> str:
-        """Return the kind of an error, with the table or the SQLSTATE in parentheses."""
+        """Return the class of an error, with the altered table or the SQLSTATE in parentheses."""
         state = getattr(error, "sqlstate", None)
         detail = str(error) if isinstance(error, TableAltered) else state
         return f"{type(error).__name__} ({detail})" if detail else type(error).__name__
@@ -425,6 +437,7 @@ class PostgreSQL(SqlEngine):
 
 
 def _common_address(sources: Mapping[str, Source]) -> str:
+    """Return the address that all sources share; raise BadDeclaration if they differ."""
     addresses = {source.address for source in sources.values()}
     if len(addresses) > 1:
         raise BadDeclaration(
@@ -437,7 +450,10 @@ def _common_address(sources: Mapping[str, Source]) -> str:
 def _declared_columns(
     table: Table | PublicTable, relation: Relation
 ) -> dict[str, tuple[PostgresColumn, Column | None]]:
-    """Return the columns of a source that are read, with their declarations."""
+    """Return the columns that are read from a source, with their declarations.
+
+    Columns of public tables have no declaration.
+    """
     if isinstance(table, PublicTable):
         return {entry.name: (entry, None) for entry in relation.columns if entry.kind is not None}
     selected: dict[str, tuple[PostgresColumn, Column | None]] = {

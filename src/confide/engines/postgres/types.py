@@ -1,7 +1,8 @@
 """Stored types of PostgreSQL, and casts that never fail.
 
-PostgreSQL's own casts accept other strings (such as "today"), and fail on those they do not accept.
-Here a string must match a pattern first, and `pg_input_is_valid` shows whether a cast will succeed.
+PostgreSQL's own casts accept strings that DuckDB does not (such as "today"), and fail on strings
+that they do not accept. Here a string must match a pattern of `engines.sql.dialect` first, and
+`pg_input_is_valid` shows whether a cast will succeed.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -53,12 +54,12 @@ def bytewise(text: Sql) -> Sql:
 
 
 def as_text(value: Sql) -> Sql:
-    """Return a value as the engine converts it to text."""
+    """Return a value as PostgreSQL converts it to text."""
     return sql.Cast(this=value, to=sql.DataType(this=sql.DType.TEXT))
 
 
 def text_to_double(text: Sql) -> Sql:
-    """Return the double that a string represents, infinite or zero if it is out of range."""
+    """Return the double that a string represents: infinite if too large, zero if too small."""
     digits = _plain_digits(text)
     read = _case(
         (_is_valid(digits, "double precision"), cast(digits.copy(), "DOUBLE")),
@@ -77,6 +78,7 @@ def text_to_double(text: Sql) -> Sql:
 
 
 def _out_of_range(value: Sql) -> Sql:
+    """Return the double for a NUMERIC that is too large or too small for a double."""
     above = sql.GT(this=value, expression=number(1))
     below = sql.LT(this=value.copy(), expression=number(-1))
     return _case(
@@ -128,15 +130,16 @@ def text_to_date(text: Sql) -> Sql:
 
 
 def _date_part(text: Sql, group: int, width: int) -> Sql:
+    """Return a group of `dialect.DAY` in a string, with leading zeros."""
     pattern, chosen = sql.Literal.string(dialect.DAY), sql.Literal.string(f"\\{group}")
     found = call("REGEXP_REPLACE", text.copy(), pattern, chosen)
     return call("LPAD", found, number(width), sql.Literal.string("0"))
 
 
 def double_to_text(value: Sql) -> Sql:
-    """Return the shortest string of a double, with a decimal point or an exponent.
+    """Return the shortest string of a double as DuckDB writes it, with a point or an exponent.
 
-    PostgreSQL writes numbers from 1e15 on with an exponent, DuckDB those from 1e16 on.
+    PostgreSQL writes numbers from 1e15 on with an exponent, and DuckDB those from 1e16 on.
     """
     written = as_text(value.copy())
     size = call("ABS", value.copy())
@@ -163,7 +166,7 @@ def _with_point(digits: Sql) -> Sql:
 
 
 def cast_numeric(text: Sql) -> Sql:
-    """Return a string or a number as a NUMERIC, which has any length."""
+    """Return a string or a number as a NUMERIC of any length."""
     return sql.Cast(this=text, to=DECIMAL.copy())
 
 
@@ -174,10 +177,12 @@ def _case(*pairs: tuple[Sql, Sql], default: Sql | None = None) -> Sql:
 
 
 def _fits(text: Sql, pattern: str) -> Sql:
+    """Return the condition that a string contains a match of a pattern."""
     return sql.RegexpLike(this=text.copy(), expression=sql.Literal.string(pattern))
 
 
 def _is_valid(text: Sql, kind: str) -> Sql:
+    """Return the condition that a string can be cast to a type of PostgreSQL."""
     return call("PG_INPUT_IS_VALID", text.copy(), sql.Literal.string(kind))
 
 
@@ -191,7 +196,7 @@ def _trimmed(text: Sql) -> Sql:
 
 
 def _plain_digits(text: Sql) -> Sql:
-    """Return a match of `dialect.NUMBER` without the characters that PostgreSQL refuses."""
+    """Return a string that matches `dialect.NUMBER`, without the characters that casts refuse."""
     return call("REPLACE", _trimmed(text), sql.Literal.string("_"), sql.Literal.string(""))
 
 
@@ -240,10 +245,11 @@ WHERE typtype <> 'd'
 
 @dataclass(frozen=True, slots=True)
 class PostgresColumn:
-    """A column as the source has it.
+    """A column as stored.
 
-    ``type`` is its formatted type, ``base`` the type without domains, and ``oid`` the base type's
-    number. ``is_exact`` states that strings are equal only if their bytes are.
+    ``type`` is the name of its type. If the type is a domain, ``base`` is the type behind it, else
+    the type itself; ``oid`` is PostgreSQL's number of that type. ``is_exact`` states that strings
+    in the column are equal only if their bytes are.
     """
 
     name: str
@@ -254,12 +260,12 @@ class PostgresColumn:
 
     @property
     def kind(self) -> Kind | None:
-        """Our kind for its type, or None."""
+        """The kind of its type, or None if it has none."""
         return KINDS.get(self.base)
 
     @property
     def castable_kind(self) -> Kind | None:
-        """The kind for casts: an identifier is stored as text, but is never a number or a date."""
+        """The kind for `check_readable`; a UUID has none, since it is never a number or a date."""
         return None if self.base == "uuid" else self.kind
 
 
@@ -272,11 +278,14 @@ class Relation:
     columns: tuple[PostgresColumn, ...]
 
     def table(self) -> sql.Table:
-        """Return it as the source of a selection."""
+        """Return the relation for a FROM clause."""
         return sql.table_(self.name, db=self.schema, quoted=True)
 
     def find(self, table: str, name: str) -> PostgresColumn:
-        """Return a declared column; case is ignored unless several columns differ only in case."""
+        """Return the column with a declared name.
+
+        Case is ignored, unless several columns differ only in case. ``table`` is for the message.
+        """
         names = {stored.name: stored for stored in self.columns}
         matches = [stored for stored in self.columns if stored.name.lower() == name.lower()]
         if name in names or len(matches) == 1:
@@ -287,7 +296,10 @@ class Relation:
 
 
 def find_relation(connection: "psycopg.Connection[Any]", table: str, name: str) -> Relation:
-    """Return the table or view that an address names, resolved by the role's search path."""
+    """Return the table or view with a name from an address, resolved by the role's search path.
+
+    ``table`` is the declared name, for the message.
+    """
     quoted = ".".join(sql.to_identifier(part, quoted=True).sql("postgres") for part in _split(name))
     found = connection.execute(RELATION, (quoted,)).fetchone()
     if found is None:
@@ -309,14 +321,15 @@ def find_relation(connection: "psycopg.Connection[Any]", table: str, name: str) 
 
 
 def _split(name: str) -> Iterable[str]:
+    """Return the parts of a qualified name: the schema, if given, and the table."""
     return name.split(".", maxsplit=1)
 
 
 def convert(stored: PostgresColumn, declared: Column | None = None) -> tuple[Sql, Kind]:
-    """Return a stored column as a value of one of our kinds, and the kind; this fails on no row.
+    """Return SQL that reads a stored column and fails on no row, and the kind of its values.
 
-    A NUMERIC becomes an integer if declared as one, else a double. Timestamps become dates in UTC
-    if a date is declared or nothing is, else strings. Types without a kind are read as text.
+    A NUMERIC becomes an integer if an integer is declared, else a double. Timestamps become dates
+    in UTC if a date or nothing is declared, else strings. Types without a kind are read as text.
     """
     value, kind = column(stored.name), stored.kind or Kind.TEXT
     if stored.base == "numeric" and isinstance(declared, Int):
@@ -327,11 +340,11 @@ def convert(stored: PostgresColumn, declared: Column | None = None) -> tuple[Sql
 
 
 def convert_unit(stored: PostgresColumn, table: str) -> tuple[Sql, Kind]:
-    """Return the column of the privacy unit.
+    """Return SQL that reads the column of the privacy unit, and the kind of its values.
 
     # Privacy: different units stay different, so a type that is neither an integer nor a double is
     # compared as a string, byte by byte. Values that the database considers equal must not become
-    # several units.
+    # several units, so a column with such a collation is refused.
     """
     if not stored.is_exact:
         raise BadDeclaration(
@@ -352,7 +365,7 @@ def convert_unit(stored: PostgresColumn, table: str) -> tuple[Sql, Kind]:
 
 
 def _nearest_integer(value: Sql, declared: Int) -> Sql:
-    """Return the nearest integer within the declared bounds, NULL for NaN."""
+    """Return the integer nearest to a NUMERIC, clipped to the declared bounds; NULL for NaN."""
     nearest = cast(call("ROUND", value), "BIGINT")
     nan = sql.EQ(this=value.copy(), expression=_numeric("NaN"))
     below = sql.LT(this=value.copy(), expression=number(declared.low))
@@ -368,9 +381,9 @@ def _nearest_integer(value: Sql, declared: Int) -> Sql:
 
 
 def _to_double(value: Sql) -> Sql:
-    """Return the nearest double: infinite if a number is too large, zero if it is too small.
+    """Return the double nearest to a NUMERIC: infinite if it is too large, zero if too small.
 
-    PostgreSQL's own cast fails on both.
+    PostgreSQL's own cast fails on such numbers.
     """
     cases = [
         (sql.EQ(this=value.copy(), expression=_numeric("NaN")), "NaN"),

@@ -1,8 +1,7 @@
-"""Spark SQL text.
+"""Spark SQL text: a rule for each difference from DuckDB.
 
 The session has `spark.sql.ansi.enabled` off and its time zone set to UTC. So arithmetic and casts
-give NULL or a number where they would otherwise raise an error. The remaining differences from
-DuckDB each have a rule here.
+give NULL or a number where they would otherwise raise an error.
 """
 
 import math
@@ -39,12 +38,15 @@ __all__ = ["SPARK", "spark_cast"]
 T = sql.DataType.Type
 INT64_LIMIT: Final = 2.0**63
 LIMB, LIMBS = 21, 3
+"""The bits of each part of an integer whose parts are summed separately, and their number."""
 MAX_DAY: Final = 2**31 - 1
+"""The number of the date that represents infinity, counted from 1970-01-01."""
 LOWER_EXCEPTIONS: Final = ("\u0130\u03a3", "i\u03c3")
-"""Capitals whose lower case in Java has two letters, or depends on what follows."""
+"""Capitals, and their lower case here; Java's has two letters, or depends on the next letter."""
 UPPER_EXCEPTIONS: Final = ("\u00df", "\u1e9e")
-"""The sharp s, whose upper case in Java has two letters."""
+"""The sharp s, and its upper case here; Java's has two letters."""
 ESCAPES: Final = "!|~^#@\x1f"
+"""Candidates for the escape character of a LIKE, which must not occur in the pattern."""
 
 
 def _string(value: str) -> Sql:
@@ -58,7 +60,7 @@ def _double_literal(value: float) -> Sql:
 
 
 def spark_cast(value: Sql, kind: str) -> Sql:
-    """Return a cast in Spark's dialect, which gives NULL if it cannot be done."""
+    """Return a cast in Spark's dialect, which gives NULL where a value cannot be cast."""
     return sql.Cast(this=value, to=sql.DataType.build(kind, dialect="spark"))
 
 
@@ -68,10 +70,10 @@ def _when(*branches: tuple[Sql, Sql], otherwise: Sql | None = None) -> Sql:
 
 
 def _matches(text: Sql, pattern: str) -> Sql:
-    """Return the condition that a string matches, with possessive repeats of groups.
+    """Return the condition that a string matches a pattern, whose repeated groups never backtrack.
 
-    # Privacy: Java recurses for each repeat that it may backtrack over, so one long string would
-    # end the whole session.
+    # Privacy: Java recurses once for each repetition of a group that it may backtrack into. So one
+    # long string would overflow the stack, and end the session. Possessive repeats (*+) avoid that.
     """
     return sql.RegexpLike(this=text, expression=_string(pattern.replace(")*", ")*+")))
 
@@ -108,7 +110,7 @@ def _try_cast(node: Any) -> Sql | None:
 
 
 def _double_to_integer(value: Sql) -> Sql:
-    """Return the nearest integer, ties to even; NULL beyond 64 bits."""
+    """Return the integer nearest to a double, ties to even; NULL beyond 64 bits."""
     is_rounded = isinstance(value, sql.Anonymous) and value.name in ("FLOOR", "CEIL")
     inner = value.expressions[0] if is_rounded else value
     inside = sql.And(
@@ -122,7 +124,8 @@ def _double_to_integer(value: Sql) -> Sql:
 def _double_to_text(value: Sql) -> Sql:
     """Return a double as DuckDB prints it, from the digits that Java prints.
 
-    Without exponent from 1e-4 up to 1e16, otherwise with a signed exponent of at least two digits.
+    DuckDB prints numbers from 1e-4 up to 1e16 without an exponent, and others with a signed
+    exponent of at least two digits.
     """
     java_text, size = spark_cast(value, "STRING"), call("ABS", value.copy())
     plain = _replaced(
@@ -208,10 +211,12 @@ READERS: Final[dict[Any, Callable[[Sql], Sql]]] = {
     T.BOOLEAN: parse_boolean,
     T.DATE: _text_to_date,
 }
+"""Casts of strings, by the target type."""
 WRITERS: Final[dict[Any, Callable[[Sql], Sql]]] = {
     T.BIGINT: _double_to_integer,
     T.VARCHAR: _double_to_text,
 }
+"""Casts of doubles, by the target type."""
 
 
 def _finite(node: Any) -> Sql:
@@ -243,12 +248,13 @@ def _round(node: Any) -> Sql:
 def _like(node: Any) -> Sql:
     """Return a LIKE without an escape character, as a regular expression that never backtracks.
 
-    # Privacy: Java tries every way to divide a string among several %. One long string of one
-    # person would take hours, and the time would reveal it.
+    # Privacy: Java tries every way to divide a string among several %. One person's long string
+    # would take hours, and the time would reveal it.
 
-    Why: each part between two % has a fixed length. So if any assignment matches, the one that
-         takes each part at its first occurrence does too, since it leaves the most for the rest.
-         Each part is therefore fixed there, and only the last part is matched from the end.
+    Why: each part of the pattern between two % has a fixed length. If the string matches in any
+         way, it also matches with each part at its first possible position, since that leaves the
+         most of the string for the rest. So each part is matched at its first position, and only
+         the part after the last % is matched at the end of the string.
     """
     pattern = node.expression.name
     if pattern.count("%") < 2 or ("_" not in pattern and "%" not in pattern[1:-1]):
@@ -262,17 +268,18 @@ def _like(node: Any) -> Sql:
 
 
 def _escape_mark(character: str) -> str:
-    """Return one character of a LIKE in Java's syntax for patterns."""
+    """Return one character of a LIKE pattern as a regular expression of Java."""
     return "." if character == "_" else rf"\x{{{ord(character):x}}}"
 
 
 def _sum(node: Any) -> Sql:
     """Return an exact sum.
 
-    Claim: no sum overflows as long as a group has fewer than 2^42 rows.
-    Why:   a 64-bit integer consists of its lowest 21 bits, the next 21, and the upper 22 with the
-           sign. The sums of these parts stay within 64 bits, and are combined as decimals. Summing
-           decimals alone, which is necessary for other types, takes several times as long.
+    Claim: no sum of integers overflows as long as a group has fewer than 2^42 rows.
+    Why:   a 64-bit integer consists of three parts: its lowest 21 bits, the next 21 bits, and the
+           upper 22 bits with the sign. The sum of each part stays within 64 bits, and the three
+           sums are combined as decimals. Summing decimals themselves, which is necessary for other
+           types, takes several times as long.
     """
     if not is_integer(node.this):
         return sql.Sum(this=spark_cast(node.this, "DECIMAL(38, 0)"))
@@ -300,7 +307,7 @@ def _subtract_dates(node: Any) -> Sql | None:
 
 
 def _text_digit(node: Any) -> Sql:
-    """Return the last 31 bits of an MD5, from the last digits of its hexadecimal form."""
+    """Return the last 31 bits of an MD5 (see `row_hash`), from its last hexadecimal digits."""
     digits = call("SUBSTR", call("MD5", digested(node)), *map(sql.Literal.number, ("25", "8")))
     bases = sql.Literal.number("16"), sql.Literal.number("10")
     word = spark_cast(call("CONV", digits, *bases), "BIGINT")
@@ -308,12 +315,12 @@ def _text_digit(node: Any) -> Sql:
 
 
 def _parenthesized(node: Any) -> Sql:
-    """Return a node in parentheses: Spark's bit operators have another precedence."""
+    """Return a node in parentheses, because Spark's bit operators have another precedence."""
     return sql.Paren(this=node.copy())
 
 
 def _trim_end(node: Any) -> Sql:
-    """Return a string without trailing characters; Spark's RTRIM takes those characters first."""
+    """Return a TRIM instead of an RTRIM, whose arguments have another order in Spark."""
     text, characters = node.expressions
     return sql.Trim(this=text, expression=characters, position="TRAILING")
 
@@ -323,12 +330,12 @@ def _translate(text: Sql, letters: tuple[str, str]) -> Sql:
 
 
 def _single_argument(node: Any) -> Sql | None:
-    """Return the only argument of LEAST or GREATEST, since Spark requires two, or None."""
+    """Return the argument of a LEAST or GREATEST with only one, since Spark requires two."""
     return node.expressions[0] if len(node.expressions) == 1 else None
 
 
 def _typed_condition(node: Any) -> None:
-    """Give a NULL that is used as a condition its type."""
+    """Give a NULL that is used as a condition the type BOOLEAN."""
     if isinstance(node.this, sql.Null):
         node.set("this", spark_cast(sql.Null(), "BOOLEAN"))
 

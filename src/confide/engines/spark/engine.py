@@ -1,7 +1,7 @@
 """Spark: opens sources and runs statements on its own cluster.
 
 Statements run in confide's own session, with its own settings and temporary views; the owner's
-session is unchanged. Results come back to this process with one row per group.
+session is unchanged. Spark aggregates on the cluster, so only one row per group comes back.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ CHANGED: Final = "a public table was changed; open the declaration again"
 NOT_UNIQUE: Final = "a unit declared unique has several rows by now; open the declaration again"
 BINARY: Final = "UTF8_BINARY"
 LOST_CONNECTION: Final = ("Connection", "BrokenPipe", "Network", "INVALID_HANDLE", "Grpc")
-"""Parts of the names of errors that are raised when Spark is no longer reachable."""
+"""Strings that occur in the names of errors if Spark is no longer reachable."""
 TIMES: Final = ("timestamp", "timestamp_ntz")
 TYPES: Final = {
     Kind.INT: "BIGINT",
@@ -83,6 +83,7 @@ ADVICE: Final = (
 )
 """Advice to the owner, by the first string that occurs in the name of a failure."""
 Raw = dict[str, tuple[Kind, Sql]]
+"""The columns of a raw table: the kind of each, and the SQL that reads it as that kind."""
 
 
 class Spark(SqlEngine):
@@ -139,7 +140,8 @@ class Spark(SqlEngine):
     def _prepare(self, select: sql.Select, measurement: Measurement) -> sql.Select:
         """Return a statement that reads a small source twice, so that it sorts fewer rows.
 
-        If strings are hashed, the source is read once, since their digests would be computed twice.
+        If strings are hashed, the source is read only once, so that their digests are computed only
+        once.
         """
         read = {
             found.name
@@ -159,13 +161,13 @@ class Spark(SqlEngine):
         return name_columns(*self._timed.wait(lambda: self._run(statement)))
 
     def _run(self, statement: str) -> tuple[list[str], Rows]:
-        """Return the names of columns, and the rows, of a statement's result."""
+        """Return the names of the columns and the rows of a statement's result."""
         self._check_unaltered()
         found = self._spark.sql(statement)
         return found.columns, [tuple(row) for row in found.collect()]
 
     def _check_unaltered(self) -> None:
-        """Raise an error if a table's columns have changed since it was opened."""
+        """Raise TableAltered if a table's columns have changed since it was opened."""
         for name, schema in self._tables.items():
             self._spark.catalog.refreshTable(name)
             if self._spark.table(name).schema != schema:
@@ -210,8 +212,8 @@ class Spark(SqlEngine):
     def _copy(self, name: str, rows: str) -> None:
         """Store the current rows of a public table on the executors.
 
-        # Privacy: plans are made from the contents of public tables. If these changed, a row could
-        # match two partners in a join, or a value could leave its range. If a copy is lost with its
+        # Privacy: plans depend on the contents of public tables. If these changed, a row could
+        # match two rows in a join, or a value could leave its range. If a copy is lost with its
         # executor, queries fail, whatever the private rows are.
         """
         self._spark.sql(rows).localCheckpoint().createOrReplaceTempView(f"`{name}`")
@@ -222,8 +224,9 @@ class Spark(SqlEngine):
     def _check_state(self) -> None:
         """Check that units declared unique still are, in tables that can change.
 
-        # Privacy: rows of a unit that is declared unique are not bounded, so several rows of one
-        # unit are a fault. Spark Connect cannot store copies, so a changed public table is a fault.
+        # Privacy: if units are declared unique, rows are not bounded, so several rows of one unit
+        # are a fault. With Spark Connect, public tables cannot be copied, so a changed public table
+        # is a fault.
         """
         if self._is_connected and self.facts.has_changed():
             raise engine_fault(CHANGED)
@@ -240,7 +243,7 @@ class Spark(SqlEngine):
             raise not_unique_error(declared)
 
     def _explain(self, error: Exception) -> str:
-        """Return an explanation and advice; errors of Spark are identified by name.
+        """Return the kind of an error and advice; errors of Spark are identified by their names.
 
         Their classes belong to packages that are only installed with Spark.
         """
@@ -251,7 +254,10 @@ class Spark(SqlEngine):
 
 
 def _with_distinct_ctes(select: sql.Select) -> sql.Select:
-    """Give the parts of each WITH distinct names: Spark's dialect merges them into one WITH."""
+    """Give the parts of each WITH distinct names, because Spark's dialect merges them into one.
+
+    The names get the number of their WITH.
+    """
     for index, found in enumerate(reversed(list(select.find_all(sql.With)))):
         parts = {part.alias for part in found.expressions}
         for name in found.parent_select.find_all(sql.Identifier) if found.parent_select else ():
@@ -261,7 +267,7 @@ def _with_distinct_ctes(select: sql.Select) -> sql.Select:
 
 
 def _new_session(sources: Mapping[str, SparkSource]) -> TimedSession:
-    """Return a new session with its time limit."""
+    """Return a new session for the sources, with its settings and its time limit."""
     owner = session = open_session(sources)
     if not any(source.cluster.startswith("sc://") for source in sources.values()):
         session = session.newSession()  # a session opened by such an address is new already
@@ -277,8 +283,8 @@ def _new_session(sources: Mapping[str, SparkSource]) -> TimedSession:
 def _closed_on_error(session: Any) -> Iterator[None]:
     """Close a Spark Connect session if the block fails.
 
-    A client that is not closed calls its server when the process ends, and waits ten minutes if the
-    server is gone.
+    A client that is not closed calls its server when the process ends. If the server is gone, that
+    takes ten minutes.
     """
     try:
         yield
@@ -298,7 +304,7 @@ def _raw_public(types: Mapping[str, Any]) -> Raw:
 
 
 def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
-    """Return the declared columns, each in one of the five types that queries know."""
+    """Return the declared columns and the unit, each in one of the five types that queries know."""
     raw: Raw = {}
     for name, column_type in declared.columns.items():
         stored = _type_of(declared.name, name, types)
@@ -312,7 +318,10 @@ def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
 
 
 def _read_column(source: str, name: str, stored: Any, declared: Column) -> tuple[Kind, Sql]:
-    """Return the kind and the value of a column; timestamps become dates if dates are declared."""
+    """Return the kind of a column, and the SQL that reads it.
+
+    Timestamps become dates if dates are declared, else strings.
+    """
     type_name = stored.typeName()
     value: Sql = column(name)
     if type_name in TIMES:
@@ -332,7 +341,7 @@ def _read_column(source: str, name: str, stored: Any, declared: Column) -> tuple
 
 
 def _read_unit(declared: Table, stored: Any) -> tuple[Kind, Sql]:
-    """Return a unit as an integer, a double, or a string.
+    """Return the kind of a unit (integer, double, or string), and the SQL that reads it.
 
     # Privacy: different units stay different, so other types are compared as strings.
     """
@@ -353,6 +362,7 @@ def _read_unit(declared: Table, stored: Any) -> tuple[Kind, Sql]:
 
 
 def _type_of(source: str, name: str, types: Mapping[str, Any]) -> Any:
+    """Return the stored type of a declared column; the case of its name is ignored."""
     found = [kind for text, kind in types.items() if text.lower() == name.lower()]
     if len(found) == 1:
         return found[0]
@@ -363,7 +373,7 @@ def _type_of(source: str, name: str, types: Mapping[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def _reported(*names: str) -> Iterator[None]:
-    """Report Spark's errors to the owner, who opens the declaration."""
+    """Report Spark's errors to the owner, who opens the declaration, as BadDeclaration."""
     try:
         yield
     except ConfideError:
@@ -375,6 +385,7 @@ def _reported(*names: str) -> Iterator[None]:
 
 
 def _drop_views(session: Any, shared: list[str]) -> None:
+    """Drop the global views that share DataFrames, without waiting long for Spark."""
     short = TimedSession(session, SHORT_SECONDS)
     while shared:
         name = shared.pop()

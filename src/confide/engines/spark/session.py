@@ -1,6 +1,6 @@
 """Spark's addresses, sessions, timeouts, and failures.
 
-Spark has no timeout for statements, and a driver that hangs does not respond at all. So each
+Spark has no timeout for statements, and a Spark driver that hangs does not respond at all. So each
 statement runs on its own thread, which is abandoned after the time limit.
 """
 
@@ -41,18 +41,21 @@ ADDRESS_FORMS: Final = (
     "'spark://host:7077?table=db.visits' or 'sc://host:15002?table=db.visits'"
 )
 MAX_BROADCAST_BYTES: Final = 2**28
-"""The size up to which large units are few enough to be broadcast to every task.
+"""The largest source that is read twice, with its large units broadcast to every task.
 
-At most one row in 28 can make its unit a large one, on average over the salt. Such a unit takes
-about 60 bytes there, or two for each row, which is hardly more than the smallest row of a file.
+On average over the salt, at most one row in 28 makes its unit a large unit (see
+`contribution_bounding`). A large unit takes about 60 bytes, so the broadcast takes about two bytes
+for each row of the source. That is hardly more than the smallest row takes in a file.
 """
 TRANSPARENT_NODES: Final = ("Project", "Filter")
+"""Nodes of a plan that only select columns and rows."""
 STORED_NODES: Final = ("LogicalRelation", "InMemoryRelation")
+"""Nodes of a plan that read a stored table."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSource:
-    """A table's name, a Parquet file or folder, or a DataFrame; and the cluster, if named."""
+    """A table's name, a Parquet file or folder, or a DataFrame; and the cluster's address."""
 
     cluster: str = ""
     name: str = ""
@@ -126,11 +129,10 @@ def open_session(sources: Mapping[str, SparkSource]) -> Any:
 
 
 def is_cheap_to_read(frame: Any) -> bool:
-    """Return whether a DataFrame reads only small files, so that a second read is cheap.
+    """Return whether a DataFrame reads only small files, so that reading it twice is cheap.
 
-    Its plan must give the same rows each time, and compute nothing except columns and conditions.
-    The size of the files counts, whatever columns are selected, because it limits the number of
-    rows.
+    Its plan must give the same rows each time, and only select columns and filter rows. The full
+    size of the files counts, whatever columns are selected, because it limits the number of rows.
     """
     plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  # no public API
     node = plan
@@ -145,7 +147,7 @@ TIMEOUT: Final = "spark.confide.statementTimeout"
 POOL: Final = "spark.scheduler.pool"
 CONNECT: Final = "pyspark.sql.connect."
 SHORT_SECONDS: Final = 5.0
-"""Seconds that suffice for an operation that reads no rows."""
+"""The time limit in seconds for operations that read no rows."""
 MAX_INTERRUPTS: Final = 100
 RETRIES: Final = 6
 MAX_CAUSES: Final = 8
@@ -155,7 +157,7 @@ MAX_CAUSES: Final = 8
 class TimedSession:
     """Runs the statements of a session with a time limit.
 
-    They run in the scheduler pool of the thread that opened the session.
+    They run in the scheduler pool (``pool``) of the thread that opened the session.
     """
 
     session: Any
@@ -164,16 +166,16 @@ class TimedSession:
 
     @classmethod
     def of(cls, owner: Any, session: Any) -> "TimedSession":
-        """Return the new session with the time limit that the owner's session sets."""
+        """Return confide's session with the time limit that is set in the owner's session."""
         seconds = read_seconds(TIMEOUT, owner.conf.get(TIMEOUT, str(HOUR)))
         pool = None if is_connected(session) else session.sparkContext.getLocalProperty(POOL)
         return cls(session, seconds, pool)
 
     def wait(self, ask: Callable[[], T]) -> T:
-        """Return the result of ``ask``, or raise its error.
+        """Return the result of ``ask``, which runs a statement, or raise its error.
 
         Raises:
-            TimeoutError: it takes too long. Its jobs are canceled if Spark responds.
+            TimeoutError: the statement takes too long. Its jobs are canceled if Spark responds.
         """
         tag, found = f"confide-{token_hex(8)}", Future[T]()
         _start(self._work, tag, ask, found)
@@ -184,6 +186,7 @@ class TimedSession:
             raise
 
     def _work(self, tag: str, ask: Callable[[], T], found: "Future[T]") -> None:
+        """Set ``found`` to the result of ``ask``, or to its error; runs on its own thread."""
         try:
             with _connected(self.session):
                 self._tag_jobs(tag)
@@ -204,7 +207,10 @@ class TimedSession:
             context.setLocalProperty(POOL, self.pool)
 
     def _interrupt(self, tag: str, found: "Future[T]") -> None:
-        """Cancel what has a tag, repeatedly: a statement that is still being planned has no job."""
+        """Cancel the jobs with a tag until ``found`` is set.
+
+        This is repeated, because a statement that Spark is still planning has no jobs yet.
+        """
         for _ in range(MAX_INTERRUPTS):
             with contextlib.suppress(Exception), _connected(self.session):
                 self._end(tag)
@@ -221,8 +227,8 @@ class TimedSession:
 def limit_retries(session: Any) -> None:
     """Make a Spark Connect session give up after about a minute if its server is gone.
 
-    By default it would retry for ten minutes, also when the process ends. A server that comes back
-    does not know earlier sessions.
+    By default it would retry for ten minutes, even when the process ends. Retrying that long is
+    useless, because a restarted server does not know earlier sessions.
     """
     for policy in session.client.get_retry_policies():
         policy.max_retries = RETRIES
@@ -234,9 +240,10 @@ def is_connected(session: Any) -> bool:
 
 
 def name_failure(error: Exception, timed: TimedSession) -> str:
-    """Return the kind of an error, with the classes and conditions of its causes in Spark.
+    """Return the class of an error, with Spark's names for it and for its causes.
 
-    # Privacy: classes and conditions are names from Spark's own code, so they contain no row.
+    # Privacy: these names (of classes and error conditions) are part of Spark's code, so they
+    # contain no row.
     """
     named = [_condition(error)]
     java = getattr(error, "java_exception", None)
@@ -258,7 +265,7 @@ def _name_causes(java: Any) -> Iterator[str]:
 
 
 def _condition(error: Any) -> str:
-    """Return Spark's own name for an error, or "" if it has none."""
+    """Return Spark's error condition, which is its own name for an error, or "" if it has none."""
     with contextlib.suppress(Exception):
         return str(error.getCondition() or "")
     return ""
@@ -271,7 +278,10 @@ def _start(work: Callable[..., None], *arguments: Any) -> None:
 
 @contextlib.contextmanager
 def _connected(session: Any) -> Iterator[None]:
-    """Close this thread's connection to Java afterwards; Spark Connect shares one."""
+    """Close this thread's connection to Java afterwards.
+
+    With Spark Connect, all threads share one connection, which stays open.
+    """
     try:
         yield
     finally:
