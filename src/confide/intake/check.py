@@ -1,7 +1,7 @@
-"""Checks a declaration against its data, for the owner.
+"""Checks of a declaration against its data, for the owner (`confide check`).
 
-# Privacy: findings are exact figures about rows. They are for the owner's terminal alone; no query
-# calls this module.
+# Privacy: findings contain exact figures about rows. They are for the owner's terminal alone, and
+# no query uses this module.
 """
 
 import os
@@ -65,7 +65,10 @@ RAW: Final = "raw"
 
 @dataclass(frozen=True, slots=True)
 class CheckFinding:
-    """One finding about a table; a problem must be fixed before the table can be queried."""
+    """One finding about a table, or about one of its columns if ``column`` is not empty.
+
+    A problem must be fixed before the table can be queried.
+    """
 
     table: str
     column: str
@@ -75,7 +78,7 @@ class CheckFinding:
 
 @dataclass(frozen=True, slots=True)
 class _StoredColumn:
-    """A column of the source: its name, and its DuckDB type ("" for CSV)."""
+    """A column of the source: its name, and its DuckDB type, which is "" for a CSV file."""
 
     name: str
     type: str
@@ -119,7 +122,11 @@ def _read_all(
     names: Mapping[str, _StoredColumn],
     unusable: Collection[str],
 ) -> None:
-    """Read every cell as an engine does when it opens, with the unit as text."""
+    """Read every cell of the usable columns as the DuckDB engine does when it opens a table.
+
+    ``names`` maps the names of the source's columns, in lower case, to the columns. ``unusable``
+    are the columns that have a problem. The unit is read as text.
+    """
     kinds = {name: kind.kind for name, kind in declared.columns.items()}
     units = {} if isinstance(declared.unit, Row) else {declared.unit: Kind.TEXT}
     for kinds_by_name in (units, kinds):
@@ -147,7 +154,10 @@ def _connect() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _check_by_opening(declared: Table | PublicTable) -> list[CheckFinding]:
-    """Open the engine that stores a table, which checks names, types, and unique units."""
+    """Return the problem, if any, that the engine of a private table reports when it opens it.
+
+    Engines check names, types, and unique units.
+    """
     if isinstance(declared, PublicTable):
         return []
     try:
@@ -168,7 +178,7 @@ def _check_source(declared: Table | PublicTable) -> None:
 
 
 def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list[_StoredColumn]:
-    """Make the source readable under one name, and return its columns."""
+    """Make the source readable under the name `RAW`, and return its columns."""
     if isinstance(source, str | Path):
         rows = sql.select("*").from_(_reader(name, Path(source)))
         view = sql.Create(this=table(RAW), kind="VIEW", expression=rows)
@@ -187,6 +197,7 @@ def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list
 
 
 def _reader(name: str, path: Path) -> Sql:
+    """Return SQL that reads a file; refuse files that are neither Parquet nor CSV."""
     file = sql.Literal.string(str(path.resolve()))
     match path.suffix.lower():
         case ".parquet":
@@ -206,7 +217,7 @@ def _reader(name: str, path: Path) -> Sql:
 
 
 def _kind(stored: str) -> Kind | None:
-    """Return the kind for a type of DuckDB; None if it can be read only as text.
+    """Return the kind of a type of DuckDB; None if its values can be read only as text.
 
     >>> _kind("UBIGINT"), _kind("DECIMAL(10,2)"), _kind("STRUCT(a INTEGER)")
     (<Kind.INT: 'int'>, <Kind.FLOAT: 'float'>, None)
@@ -215,7 +226,10 @@ def _kind(stored: str) -> Kind | None:
 
 
 def _check_schema(declared: Table, names: Mapping[str, _StoredColumn]) -> Iterator[CheckFinding]:
-    """Yield findings about missing columns, and about types that do not match the declaration."""
+    """Yield findings about missing columns, and about types that do not match the declaration.
+
+    ``names`` is as in `_read_all`.
+    """
     units = [] if isinstance(declared.unit, Row) else [declared.unit]
     for name in dict.fromkeys([*units, *declared.columns]):
         if name.lower() not in names:
@@ -235,7 +249,7 @@ def _check_schema(declared: Table, names: Mapping[str, _StoredColumn]) -> Iterat
 
 
 def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterator[CheckFinding]:
-    """Compare a type with a declaration, by the rule of the engine that will read the column."""
+    """Yield a finding if a stored type cannot be read as declared, or has another kind."""
     try:
         check_readable(named, name, declared, stored, CASTABLE_KINDS.get(base_type(stored)))
     except BadDeclaration as problem:
@@ -262,7 +276,8 @@ def _check_values(
 ) -> Iterator[CheckFinding]:
     """Yield findings about values that cannot be read as declared, or are outside the declaration.
 
-    ``stored`` gives the kinds of columns by their names in lower case, except for CSV files.
+    ``unusable`` are the columns that have a problem. ``stored`` gives the kinds of columns by their
+    names in lower case, except for CSV files.
     """
     usable = {name: kind for name, kind in declared.columns.items() if name not in unusable}
     counts: list[Sql] = []
@@ -288,7 +303,7 @@ def _check_values(
 
 
 def _advise(declared: Column, *, is_majority: bool) -> str:
-    """Return advice about values that cannot be read as declared."""
+    """Return advice about values that cannot be read as declared, or an empty string."""
     if declared.kind is Kind.BOOL:
         return "; declare a category with its values"
     return CONVERT_ADVICE if is_majority and declared.kind in KINDS_WITH_FORMATS else ""
@@ -332,6 +347,7 @@ def _check_units(
 
 
 def _typed(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
+    """Return a stored value in its declared type, but not clipped; NULL if it cannot be read."""
     match declared:
         case Int() | Float() | Category(kind=Kind.INT):
             return without_nan(try_cast(raw, "DOUBLE"))
@@ -346,6 +362,7 @@ def _typed(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
 
 
 def _is_outside(declared: Column, value: Sql) -> Sql:
+    """Return the condition that a value is outside its declared bounds, or not in its list."""
     match declared:
         case Int(low=low, high=high):
             return _is_beyond(value, number(float(low)), number(float(high)))
@@ -366,6 +383,7 @@ def _is_outside(declared: Column, value: Sql) -> Sql:
 
 
 def _consequence(declared: Column) -> str:
+    """Return the predicate of a finding about values outside the declaration."""
     if isinstance(declared, Category):
         return "are not listed and count as NULL; add them to values (spaces and capitals count)"
     return "lie outside the bounds and are clipped"

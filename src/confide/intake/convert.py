@@ -1,7 +1,7 @@
-"""CSV to Parquet: plain names, known types.
+"""Conversion of CSV files to Parquet, with plain names and known types (`confide convert`).
 
 Delimiters, encodings, decimal commas, and dates differ between countries. The owner settles them
-once, in a copy, so that no row decides how others are read when queries run. The messages here
+once, in a copy, so that no row decides how other rows are read when queries run. The messages here
 describe real rows, and are for the owner only.
 """
 
@@ -37,7 +37,10 @@ BYTE_ORDER_MARKS: Final = {
     b"\xef\xbb\xbf": "utf-8-sig",
 }
 IS_FILLED: Final = f'LOWER(TRIM("{{}}")) NOT IN {("", *MISSING)}'
-"""The SQL condition that a cell is not empty; in a text column, strings such as NA are text."""
+"""The SQL condition that a cell is neither empty nor a string such as NA.
+
+Such a cell is counted as unread if it becomes NULL. In a text column, none does.
+"""
 TRANSLITERATION: Final = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "€": "eur"}
 )
@@ -47,8 +50,9 @@ TRANSLITERATION: Final = str.maketrans(
 class ConvertedColumn:
     """One column of a copy: its title in the file, its name in the copy, and its format.
 
-    ``unread`` counts the cells in other formats, which are NULL in the copy. Strings for an empty
-    cell, such as NA, are also NULL among numbers, dates, and flags, but are not counted.
+    ``unread`` counts the cells in other formats, which are NULL in the copy. Strings such as NA,
+    which stand for an empty cell, also become NULL in columns of numbers, dates, and flags, but are
+    not counted.
     """
 
     title: str
@@ -66,7 +70,7 @@ class Copy:
 
 
 def convert_csv(path: Path, target: Path) -> Copy:
-    """Write a copy of a CSV file as Parquet, and return its columns.
+    """Write a copy of a CSV file as Parquet, and return a description of the copy.
 
     Raises:
         BadDeclaration: the target exists, or a file cannot be read or written.
@@ -116,19 +120,20 @@ def plain_names(titles: Sequence[str]) -> list[str]:
 
 
 class _RowFitter:
-    """Fits every row to the number of names, and counts the rows that had more cells."""
+    """Fits every row to the number of columns, and counts the rows that had more cells."""
 
     def __init__(self, width: int) -> None:
         self.width, self.long_rows = width, 0
 
     def fit(self, rows: Iterable[Sequence[str]]) -> Iterator[list[str]]:
-        """Yield each row, truncated or padded."""
+        """Yield each row, truncated or padded with empty cells."""
         for row in rows:
             self.long_rows += len(row) > self.width
             yield [*row[: self.width], *[""] * (self.width - len(row))]
 
 
 def _check_target(target: Path) -> None:
+    """Raise BadDeclaration unless the target is a new Parquet file in an existing folder."""
     if target.suffix.lower() != ".parquet":
         raise BadDeclaration(f"the copy must be a .parquet file, got {target.name!r}")
     if target.exists():
@@ -139,7 +144,7 @@ def _check_target(target: Path) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[Iterator[list[str]]]:
-    """Yield the rows of a file, including its first line, for any delimiter and encoding."""
+    """Yield the rows of a CSV file, including its first line; guess its delimiter and encoding."""
     try:
         with path.open(encoding=_find_encoding(path), newline="") as file:
             delimiter = find_delimiter(file.readline())
@@ -157,7 +162,10 @@ def _reading(path: Path) -> Iterator[Iterator[list[str]]]:
 
 
 def _find_encoding(path: Path) -> str:
-    """Return the encoding of a file: by its byte order mark, else UTF-8, else Western European."""
+    """Return the encoding of a file, by its byte order mark if it has one.
+
+    Otherwise it is UTF-8 if the file can be decoded so, else the Western European cp1252.
+    """
     with path.open("rb") as file:
         first = file.read(3)
     for bom, encoding in BYTE_ORDER_MARKS.items():
@@ -175,7 +183,10 @@ def _find_encoding(path: Path) -> str:
 def _write(
     csv_file: Path, target: Path, titles: Sequence[str], formats: Sequence[CellFormat]
 ) -> list[ConvertedColumn]:
-    """Write rows whose cells are all quoted as columns of their types."""
+    """Write the rows of a CSV file, whose cells are all quoted, to a Parquet file.
+
+    Each column gets the type of its format. Returns a description of each column.
+    """
     names = plain_names(titles)
     types = ", ".join(f"'{name}': 'VARCHAR'" for name in names)
     options = "header=false, delim=',', quote='\"', escape='\"', new_line='\\n', nullstr=''"
@@ -195,6 +206,7 @@ def _write(
 
 
 def _run(connection: duckdb.DuckDBPyConnection, statement: str, values: Sequence[str]) -> list[Any]:
+    """Return the rows of a statement; raise BadDeclaration if it fails."""
     try:
         return connection.execute(statement, list(values)).fetchall()
     except duckdb.Error as error:

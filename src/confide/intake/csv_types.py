@@ -34,6 +34,7 @@ MAX_SAMPLE_ROWS: Final = 1_000
 """The number of rows that are read from the start of the file."""
 DELIMITERS: Final = ",;\t|"
 NEARLY_ALL: Final = 0.95
+"""The share of a column's nonempty cells that must have its format."""
 MAX_ODD_FLAGS: Final = 1
 """The largest number of cells in a column of flags that may be something else.
 
@@ -42,7 +43,7 @@ Two such cells could be a third category.
 
 
 class CellFormat(StrEnum):
-    """The format of nearly all cells of a column, in words for the owner."""
+    """The format of nearly all cells of a column, described for the owner."""
 
     BOOL = "bool"
     INT = "int"
@@ -70,6 +71,7 @@ PATTERNS: Final = (
     (CellFormat.DAY_FIRST, r"\d{1,2}/(?:0?[1-9]|1[0-2])/\d{4}"),
     (CellFormat.MONTH_FIRST, r"(?:0?[1-9]|1[0-2])/\d{1,2}/\d{4}"),
 )
+"""A regular expression for each format, the narrowest first."""
 MISSING: Final = ("na", "n/a", "#n/a", "nan", "null", "none")
 """The strings that programs write into empty cells, in lower case."""
 FORMATS: Final = tuple(
@@ -112,7 +114,7 @@ def check_titles(file: str, titles: Sequence[str]) -> None:
     """Check that the first line of a file contains the names of its columns.
 
     Raises:
-        BadDeclaration: it has none, or looks like a row.
+        BadDeclaration: the line has no names, or looks like a row.
     """
     if not any(title.strip() for title in titles):
         raise BadDeclaration(f"{file!r} has no first line with the names of its columns; add one")
@@ -202,7 +204,7 @@ A file with any other format must be converted.
 
 
 def guess_formats(path: Path) -> dict[str, CellFormat]:
-    """Return the columns of a CSV file with their formats."""
+    """Return the format of each column of a CSV file, guessed from its first rows."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             _check_delimiter(file.readline(), path)

@@ -1,7 +1,8 @@
 """First draft of `confide.toml`, from the names and types of columns.
 
-Everything that requires domain knowledge (the privacy unit, bounds, limits, the budget) is left
-open: a bound read from the data would reveal something about the data.
+Everything that requires domain knowledge (the privacy unit, bounds, limits, the budget) is left to
+the owner, as a comment to complete: a bound that is read from the data would reveal something about
+the data.
 """
 
 import json
@@ -62,7 +63,7 @@ LINES: Final[dict[Kind | None, str]] = {
     None: '# {name} = {{ type = "TYPE" }}  # int, float, category, text, bool or date',
 }
 FLAG_ALTERNATIVE: Final = '  # or { type = "category", values = ["No", "Yes"] }'
-"""The alternative type for a flag that is written as words."""
+"""The alternative declaration of a flag whose values are words in the data."""
 PERSON_WORDS: Final = (
     "person|patient|user|customer|client|member|subject|respondent|participant|student|employee|"
     "rider|driver|passenger|worker|voter|player|applicant|borrower|pupil|resident|citizen|donor"
@@ -72,16 +73,17 @@ UNIT_PATTERNS: Final = (
     re.compile(rf"(?:{PERSON_WORDS})", re.IGNORECASE),
     re.compile(r"(?:id|uid|pid|unit)", re.IGNORECASE),
 )
-"""Names of columns that identify people, the most certain first."""
+"""Patterns for names of columns that identify people, the most certain first."""
 NEVER_UNIT_KINDS: Final = frozenset({Kind.BOOL, Kind.FLOAT, Kind.DATE})
 """Kinds that never identify people: many share a flag, and a measurement is not an identifier."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftTable:
-    """A source and its columns; a column of unknown type has None.
+    """A source and the kinds of its columns; the kind of a column of unknown type is None.
 
-    Types that were guessed from rows, for lack of a schema, are written as comments.
+    ``is_guessed`` states that the kinds were guessed from rows, for lack of a schema. Such types
+    are written as comments.
     """
 
     name: str
@@ -91,7 +93,7 @@ class DraftTable:
 
 
 def draft_toml(tables: Sequence[DraftTable]) -> str:
-    """Return the text of a file that lists these tables and leaves the rest to the owner."""
+    """Return the text of a `confide.toml` that lists these tables."""
     return "".join([HEAD, *map(_draft_table, tables)])
 
 
