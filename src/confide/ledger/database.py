@@ -118,10 +118,7 @@ OPEN_DATABASES: "Final[WeakSet[Database]]" = WeakSet()
 
 
 class Database:
-    """A database whose changes are serialized, atomic, and durable.
-
-    ``wait`` is the number of seconds that a change waits for others before it fails.
-    """
+    """A database with serialized, atomic, durable changes; each waits up to ``wait`` seconds."""
 
     def __init__(self, address: str | Path, *, wait: float = 30.0) -> None:
         self.url, self._wait = read_address(address), wait
@@ -150,8 +147,7 @@ class Database:
         `RawConnection` explains ``locked``.
 
         Raises:
-            Conflict: another change moved the head first, so this change wrote nothing. A locked
-                change cannot conflict.
+            Conflict: another change moved the head first, and this one was not locked.
         """
         for tries_left in reversed(range(MAX_TRIES)):
             connection = self._take_connection()
@@ -279,9 +275,8 @@ class Database:
     def _current(self) -> Engine:
         """Return the SQLAlchemy engine of this process.
 
-        A forked process opens its own connections. Two processes cannot share a connection, and
-        closing an inherited connection would close the parent's. So inherited connections are
-        neither used nor closed.
+        A forked process opens its own connections. It neither uses nor closes inherited ones: two
+        processes cannot share a connection, and closing it would close the parent's.
         """
         if self._process != os.getpid():
             if self._is_busy:
@@ -299,8 +294,7 @@ class Database:
 
         SQLite keeps a record of its locks for each file that a process has open. A forked process
         would inherit that record without the locks. When the parent closed the file, it would take
-        itself for the last user, and delete the log that the forked process writes to. So the file
-        must be closed during a fork.
+        itself for the last user, and delete the log that the fork writes to. So files are closed.
         """
         if self._process == os.getpid():
             _release_all(self._idle)
@@ -436,10 +430,7 @@ def _prepare_file(connection: sqlite3.Connection, _: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    """Start a transaction.
-
-    In SQLite, a change takes the write lock before it reads, so nothing can change in between.
-    """
+    """Start a transaction; in SQLite, a change takes the write lock before it reads."""
     reads = connection.get_execution_options().get("reads_only", False)
     statements = BEGIN_READ if reads else BEGIN_CHANGE
     connection.exec_driver_sql(statements[connection.dialect.name])
@@ -449,20 +440,14 @@ SETUP_LOCK: Final = 4_027_431_614  # arbitrary, to avoid other programs' advisor
 
 
 def wait_turn(connection: Connection) -> None:
-    """Wait until no other process is creating tables.
-
-    SQLite needs no extra lock: every change there holds the only write lock.
-    """
+    """Wait until no other process creates tables; in SQLite, changes exclude each other anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": SETUP_LOCK})
 
 
 SelectValues = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 CompiledStatement = tuple[str, SelectValues | None, Mapping[str, Any]]
-"""The SQL text, a function that orders the values of positional parameters, and constants.
-
-The function is None for drivers that take parameters by name.
-"""
+"""The SQL text, the order of positional parameters (None if they have names), and constants."""
 
 
 class PreparedStatement:

@@ -1,12 +1,9 @@
 """Statements that compute totals by group key.
 
-A statement is built in layers, each a SELECT over the layer before:
-
-1. the rows that count, with their unit, their group keys (``k0``, ``k1``, ...), and for each total
-   its argument (``v0``, ...), its condition (``w0``, ...), or its step on a grid (``s0``, ...);
-2. the *summands*: the integer that each row adds to each total (``t0``, ...);
-3. contribution bounding;
-4. the totals of each group.
+A statement is built in layers, each a SELECT over the layer before. The first selects the rows that
+count: unit, group keys (``k0``, ...), and for each total its argument (``v0``, ...), condition
+(``w0``, ...), or step on a grid (``s0``, ...). The second computes *summands*: the integer that
+each row adds to each total (``t0``, ...). Contribution bounding and the sums follow.
 
 During contribution bounding, a key with few declared strings is *coded*: each string is represented
 by its position in the declared list, because integers are hashed and sorted faster than strings.
@@ -74,10 +71,7 @@ __all__ = [
 T = TypeVar("T")
 Keys = tuple[Value, ...]
 MAX_LISTED: Final = 64
-"""The longest list whose strings are coded.
-
-In longer lists, some engines take longer to look a string up than to hash it.
-"""
+"""The longest list that is coded; in longer ones, finding a string may take longer than a hash."""
 
 
 def write_key(index: int, measurement: Measurement, emitter: Emitter, *, has_enums: bool) -> Sql:
@@ -93,10 +87,7 @@ def write_key(index: int, measurement: Measurement, emitter: Emitter, *, has_enu
 
 
 def find_stored(measurement: Measurement) -> dict[int, Category]:
-    """Return the keys that need not be compared with their declared lists before rows are counted.
-
-    The result maps the position of each such key to its declaration.
-    """
+    """Return the keys, by position, that need no comparison with their lists before counting."""
     is_declared = measurement.keys is not None
     return (
         _categories(measurement)
@@ -234,10 +225,7 @@ def _only_counts_units(measurement: Measurement) -> bool:
 
 
 def center_totals(groups: Groups, measurement: Measurement) -> Groups:
-    """Return the totals of a measurement from those of its statement.
-
-    The statement adds some sums on other grids than the measurement's; see `ZeroBasedGrid`.
-    """
+    """Return the totals of a measurement from those of its statement; see `ZeroBasedGrid`."""
     grids = {
         index: _zero_based(total, total.grid, measurement)
         for index, total in enumerate(measurement.totals)
@@ -255,9 +243,7 @@ def center_totals(groups: Groups, measurement: Measurement) -> Groups:
             changed[index] = zero_based.center(totals[index], 0 if rows is None else totals[rows])
         return tuple(changed)
 
-    if not shifted:
-        return groups
-    return {keys: center_group(totals) for keys, totals in groups.items()}
+    return {keys: center_group(totals) for keys, totals in groups.items()} if shifted else groups
 
 
 def _find_row_count(total: Total, measurement: Measurement) -> int | None:
@@ -300,12 +286,10 @@ def _is_plain(total: Total) -> bool:
 
 
 def _twin(index: int, measurement: Measurement) -> int:
-    """Return the position of the total whose summands the total at ``index`` uses.
+    """Return the position of the total whose summands a total uses.
 
-    A total that counts values uses the summands of a sum over the same values, if there is one.
-
-    Why: a summand of that sum is NULL if and only if the value is NULL or the condition does not
-         hold, so counting these summands counts the values.
+    Why: a total that counts values can use the summands of a sum over the same values. They are
+         NULL if and only if the value is NULL or the condition does not hold.
     """
     total = measurement.totals[index]
     sums = enumerate(measurement.totals) if total.measure is Measure.ROWS else ()
@@ -477,10 +461,7 @@ def _steps(
 
 
 def _step_ends(total: Total, measurement: Measurement) -> tuple[int, int] | None:
-    """Return the bounds to which the steps of a double column are clipped instead of its values.
-
-    Return None if the values are clipped.
-    """
+    """Return the bounds to which a double column's steps are clipped; None if its values are."""
     clipped, argument = _clipped_range(total, measurement), total.argument
     if clipped is None or total.grid is None or argument is None or argument.kind is not Kind.FLOAT:
         return None
@@ -488,10 +469,7 @@ def _step_ends(total: Total, measurement: Measurement) -> tuple[int, int] | None
 
 
 def _clipped_range(total: Total, measurement: Measurement) -> Range | None:
-    """Return the range to which a view clips the argument of a total, or None if none does.
-
-    Views clip the columns of private tables.
-    """
+    """Return the range to which a view clips a total's argument, a private column; else None."""
     match total.argument:
         case Column(table=alias, name=name) if alias in private_tables(
             measurement.query.source, measurement.catalog
