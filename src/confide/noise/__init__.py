@@ -1,4 +1,4 @@
-"""Exact random integers from secure bits, independent of privacy."""
+"""Exact random integers from secure bits; the mechanisms state the privacy loss of adding them."""
 
 from confide.noise.entropy import SYSTEM, Entropy, SystemEntropy
 from confide.noise.gaussian import RoundedGaussian

@@ -12,7 +12,7 @@ __all__ = ["SYSTEM", "Entropy", "SystemEntropy", "Words"]
 Words = NDArray[np.uint64]
 
 MAX_DIRECT_WORDS: Final = 64
-"""Up to this many words, reading the system's generator is faster than setting up a cipher."""
+"""The largest number of words that the system's generator yields faster than a new cipher."""
 
 
 class Entropy(Protocol):
@@ -24,7 +24,7 @@ class Entropy(Protocol):
 
 
 class SystemEntropy:
-    """Words from the operating system's generator, or from a ChaCha20 keystream that it keys.
+    """Words from the operating system's generator, or from a ChaCha20 keystream with a key from it.
 
     Every call uses a new key and keeps no state. So forked processes, other threads, and pickled
     copies have nothing to share or repeat, and a leaked key reveals nothing about other calls.

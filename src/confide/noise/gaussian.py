@@ -26,7 +26,8 @@ __all__ = ["RoundedGaussian"]
 
 SLACK: Final = 2.0**-41
 
-# The fitted ratio's coefficients of s^0, s^1, ..., printed by tools/fit_gaussian_quantile.py.
+# `magnitude` approximates x(U) by s^2 times a ratio of two polynomials in s = sqrt(-ln U). These
+# are their coefficients of s^0, s^1, ..., printed by tools/fit_gaussian_quantile.py.
 NUMERATOR: Final = (
     1.253314137322141, 5.122270220913224, 13.767887819921361, 25.897581581036217,
     37.489209725819116, 42.420897679387856, 37.781159880694815, 26.11627007786609,
@@ -48,15 +49,16 @@ class RoundedGaussian:
     """Integer noise that rounds a continuous normal variable to the nearest integer.
 
     Law:     P(Z = z) = Phi((z + 1/2) / sigma) - Phi((z - 1/2) / sigma) over the integers.
-    Why:     P(|Z| >= k) = P(|N| >= (k - 1/2) / sigma) for k >= 1, and U lies below it exactly
-             when sigma * x(U) + 1/2 >= k, where x(U) = -Phi^-1(U / 2); |Z| is the floor of the
-             left side. The slope of x in ln U is its Mills ratio, at most sqrt(pi / 2) < 1.26.
-    Slack:   the fitted ratio is within 3.9e-14 of x for U >= 2**-64 (tools/fit_gaussian_quantile,
-             20,000 points). The 16 terms of each sum have the same sign, except for one that is
-             negligible. So in any order of summation, doubles lose at most 66 parts in 2**53 of
-             x <= 9.2. The total error is below 1.2e-13 < 2**-42.9. The measured error, with the
-             rounding of sigma and of the product, is 3.9e-14 = 2**-44.5 (tools/measure_slack.py,
-             10^6 points). We allow 2**-41.
+    Why:     let N be standard normal and U uniform on (0, 1). For k >= 1, P(|Z| >= k) equals
+             P(|N| >= (k - 1/2) / sigma), and U lies below it exactly when
+             sigma * x(U) + 1/2 >= k, where x(U) = -Phi^-1(U / 2). So |Z| is the floor of the left
+             side. The slope of x in -ln U is the Mills ratio at x, at most sqrt(pi / 2) < 1.26.
+    Slack:   the approximation in `magnitude` is within 3.9e-14 of x for U >= 2**-64
+             (tools/fit_gaussian_quantile, 20,000 points). The 16 terms of each polynomial have the
+             same sign, except for one that is negligible. So in any order of summation, doubles
+             lose at most 66 parts in 2**53 of x <= 9.2. The total error is below
+             1.2e-13 < 2**-42.9. The measured error, with the rounding of sigma and of the product,
+             is 3.9e-14 = 2**-44.5 (tools/measure_slack.py, 10^6 points). We allow 2**-41.
     Checked: tests/noise/test_gaussian.py.
     """
 
@@ -72,7 +74,7 @@ class RoundedGaussian:
         object.__setattr__(self, "scale", math.sqrt(exact))
 
     def magnitude(self, uniform: Reals) -> Reals:
-        """Return x(U) in doubles, by the same operations for every U."""
+        """Return x(U) in doubles, by the same operations for every U, the argument ``uniform``."""
         squares = -np.log(uniform)
         roots = np.sqrt(squares)
         if isinstance(roots, np.ndarray):
@@ -114,7 +116,7 @@ class RoundedGaussian:
 
 
 def _powers(base: Floats) -> Floats:
-    """Return the powers 0 to 15 of ``base``, one per row, by doubling."""
+    """Return the powers 0 to 15 of ``base``, one per row; each step doubles the number of rows."""
     rows = np.empty((TERM_COUNT, *base.shape))
     rows[0] = 1.0
     rows[1] = base

@@ -1,10 +1,10 @@
-"""Exact box and cone noise for several numbers at once, rounded to the grid.
+"""Exact noise for several integers at once, for the K-norm mechanism.
 
-The real noise has density proportional to exp(-|z|_K / scale), where |z|_K is the factor by which
-the body K must be scaled to reach z. It is a product or a sum of a few exponential and uniform
-numbers, whose digits are revealed lazily as in sampler.py. Doubles enclose every coordinate. A
-coordinate whose rounding they leave in doubt is decided in ball arithmetic, from more digits of
-the same numbers.
+The noise before rounding has a density proportional to exp(-|z|_K), where |z|_K is the factor by
+which a convex body K must be scaled to reach z. Each coordinate is then rounded to an integer. The
+noise is computed from a few exponential and uniform numbers, whose digits are revealed lazily as
+in sampler.py. Doubles enclose every coordinate. If they leave its rounding in doubt, it is decided
+in ball arithmetic, from more digits of the same numbers.
 """
 
 import math
@@ -31,21 +31,23 @@ DOUBLE_LIMIT: Final = 2.0**60
 SLACK: Final = 2.0**-44
 """The allowed error of -ln U in doubles for U >= 2**-64, and the allowed relative error elsewhere.
 
--ln U is at most 44.4 there, so this is 8 units in the last place. NumPy's logarithm was measured
-to use one of them."""
+For these U, -ln U is at most 44.4, so the allowance is 8 units in the last place. The measured
+error of NumPy's logarithm is one unit."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoxNoise:
-    """Noise whose level sets are boxes with the given half-widths, in grid steps.
+    """Noise whose density is constant on the surface of each box with these proportions.
 
-    Law:     the real noise has density proportional to exp(-max_i |z_i| / h_i) on R^d; each
-             coordinate is then rounded to the nearest integer.
-    Why:     multiply a uniform point of the body K by R with distribution Gamma(d + 1). The
-             product has density proportional to exp(-|z|_K): given z, the radius ranges over
-             [|z|_K, inf); the product of its density r^d e^-r / d! and the density r^-d of a
-             uniform point of r K integrates to e^-|z|_K, up to a constant. R is a sum of d + 1
-             exponentials, and a box is a product of intervals.
+    ``half_widths`` are half of the box's widths, in grid steps.
+
+    Law:     before rounding, the noise has density proportional to exp(-max_i |z_i| / h_i) on R^d,
+             with h = ``half_widths``; each coordinate is then rounded to the nearest integer.
+    Why:     let K be the box, and multiply a uniform point of K by a radius R with distribution
+             Gamma(d + 1). The product has density proportional to exp(-|z|_K): z can come from
+             the radii r in [|z|_K, inf). The density r^d e^-r / d! of R times the density, in
+             proportion to r^-d, of a uniform point of r K integrates over them to e^-|z|_K, up to
+             a constant. R is a sum of d + 1 exponentials, and K is a product of intervals.
     Source:  [HT10].
     Checked: tests/noise/test_joint.py.
     """
@@ -63,7 +65,11 @@ class BoxNoise:
 
     @property
     def uniforms(self) -> int:
-        """The number of uniforms per point: one per exponential and one per position in the box."""
+        """The number of uniforms in a point of `sample`.
+
+        One is needed for each of the d + 1 exponentials, and one for each of the d coordinates of
+        the uniform point in the box.
+        """
         return 2 * len(self.half_widths) + 1
 
     def scale(self, index: int) -> float:
@@ -72,16 +78,16 @@ class BoxNoise:
 
     def deviation(self, index: int) -> float:
         """Return the standard deviation of one integer before rounding."""
-        return math.sqrt(self._spread()) * self.scale(index)
+        return math.sqrt(self._mean_square()) * self.scale(index)
 
     def variance(self) -> Floats:
         """Return the variance of each integer after rounding."""
-        spread = self._spread()
+        mean_square = self._mean_square()
         widths = map(float, self.half_widths)
-        return np.array([rounded_variance(spread * width**2) for width in widths])
+        return np.array([rounded_variance(mean_square * width**2) for width in widths])
 
-    def _spread(self) -> float:
-        """Return the mean square of one coordinate, in half-widths.
+    def _mean_square(self) -> float:
+        """Return the mean square of each coordinate before rounding, in units of its half-width.
 
         Why: the radius is a Gamma(d + 1) variable, with mean square (d + 1)(d + 2); the position in
              the box is uniform on [-h, h], with mean square h^2 / 3.
@@ -91,8 +97,8 @@ class BoxNoise:
     def density(self, index: int, distance: Floats) -> Floats:
         """Return the density of one integer at a distance in half-widths, up to a factor.
 
-        Why: one coordinate is a Gamma(d + 1) variable times a uniform one, with density
-             e^-x (1 + x + ... + x^(d-1) / (d-1)!) / 2d.
+        Why: one coordinate is a Gamma(d + 1) variable times a uniform one on [-1, 1]. At distance
+             x, the density of the product is e^-x (1 + x + ... + x^(d-1) / (d-1)!) / 2d.
         """
         del index  # in half-widths, all coordinates have the same distribution
         x = np.abs(distance)
@@ -106,8 +112,8 @@ class BoxNoise:
         """Return the draw for each point of the unit cube, one per row."""
         size = self.dimension
         radius = -np.log(points[:, : size + 1]).sum(axis=1, keepdims=True)
-        places = 2.0 * points[:, size + 1 :] - 1.0
-        drawn: Floats = np.rint(radius * places * _floats(self.half_widths))
+        position = 2.0 * points[:, size + 1 :] - 1.0
+        drawn: Floats = np.rint(radius * position * _floats(self.half_widths))
         return drawn
 
     def draw(self, count: int, entropy: Entropy, *, bits: int = PREFIX_BITS) -> Integers:
@@ -116,13 +122,13 @@ class BoxNoise:
         words = entropy.words(count * (2 * size + 1)).reshape(count, 2 * size + 1)
         signs = 1 - 2 * (words[:, size + 1 :] & np.uint64(1)).view(np.int64)
         prefixes = words >> np.uint64(64 - bits)
-        parts, doubts = _exponentials(prefixes[:, : size + 1], bits)
-        radius = parts.sum(axis=1, keepdims=True)
-        doubt = doubts.sum(axis=1, keepdims=True) + SLACK * size * radius
-        place = signs * _center(prefixes[:, size + 1 :], bits)
+        exponentials, errors = _exponentials(prefixes[:, : size + 1], bits)
+        radius = exponentials.sum(axis=1, keepdims=True)
+        error = errors.sum(axis=1, keepdims=True) + SLACK * size * radius
+        position = signs * _center(prefixes[:, size + 1 :], bits)
         widths = _floats(self.half_widths)
-        value = widths * (radius * place)
-        margin = widths * (doubt + radius * (2.0**-bits + SLACK))
+        value = widths * (radius * position)
+        margin = widths * (error + radius * (2.0**-bits + SLACK))
         drawn, settled = _rounded(value, margin)
         for row in np.flatnonzero(~settled.all(axis=1)):
             numbers = [Uniform(entropy, int(prefix), bits) for prefix in prefixes[row]]
@@ -134,22 +140,29 @@ class BoxNoise:
 
 
 def _box_value(width: Fraction, numbers: list[arb]) -> arb:
-    *parts, place = numbers
-    return -ball(width) * place * sum((part.log() for part in parts), arb(0))
+    """Return one coordinate: its signed half-width times the radius times the position.
+
+    The radius is the sum of -ln U over all ``numbers`` except the last, which is the position.
+    """
+    *uniforms, position = numbers
+    return -ball(width) * position * sum((uniform.log() for uniform in uniforms), arb(0))
 
 
 @dataclass(frozen=True, slots=True)
 class ConeNoise:
-    """Noise whose level sets are scaled copies of a polytope, given by its triangulated surface.
+    """Noise whose density is constant on the surface of each scaled copy of a polytope K.
 
-    Law:     the real noise has density proportional to exp(-|z|_K) on R^d, where K is the union
-             of the simplices spanned by the origin and each tuple of ``facets``. The facets must
-             surround the origin and meet only along their boundaries. Each coordinate is then
-             rounded.
-    Why:     choose a facet with vertices v_1..v_d with probability proportional to
-             |det(v_1..v_d)|, and sum E_j v_j with independent standard exponentials E_j. In the
-             cone of that facet, |z|_K is the sum of the E_j, so the density of z is e^-|z|_K /
-             |det| times the probability of the facet: the same constant in every cone.
+    ``facets`` are the simplices of a triangulation of K's surface, each with its d vertices. They
+    must surround the origin and meet only along their boundaries. ``weights`` has for each facet
+    an integer proportional to |det(v_1..v_d)| of its vertices v_1..v_d.
+
+    Law:     before rounding, the noise has density proportional to exp(-|z|_K) on R^d; K is the
+             union of the simplices that the origin spans with each facet. Each coordinate is then
+             rounded to the nearest integer.
+    Why:     choose a facet with probability proportional to its weight, and let z be the sum of
+             E_j v_j with independent standard exponentials E_j. In the cone of that facet, |z|_K
+             is the sum of the E_j. So the density of z there is the facet's probability times
+             e^-|z|_K / |det(v_1..v_d)|: the same constant times e^-|z|_K in every cone.
     Source:  [HT10] for the distribution; the sampler is the argument above.
     Checked: tests/noise/test_joint.py.
     """
@@ -159,30 +172,32 @@ class ConeNoise:
 
     def __post_init__(self) -> None:
         for facet in self.facets:
-            for corner in facet:
-                for place in corner:
-                    check_scale("facets", abs(place))
+            for vertex in facet:
+                for coordinate in vertex:
+                    check_scale("facets", abs(coordinate))
 
     def draw(self, count: int, entropy: Entropy, *, bits: int = PREFIX_BITS) -> Integers:
         """Return ``count`` independent vectors, one per row."""
         size = len(self.facets[0])
         chosen = categorical(self.weights, count, entropy)
         prefixes = entropy.words(count * size).reshape(count, size) >> np.uint64(64 - bits)
-        parts, doubts = _exponentials(prefixes, bits)
-        corners = np.array([[_floats(corner) for corner in facet] for facet in self.facets])[chosen]
-        value = np.einsum("rj,rjc->rc", parts, corners)
-        margin = np.einsum("rj,rjc->rc", doubts + size * SLACK * parts, np.abs(corners))
+        exponentials, errors = _exponentials(prefixes, bits)
+        vertices = np.array([[_floats(v) for v in facet] for facet in self.facets])[chosen]
+        value = np.einsum("rj,rjc->rc", exponentials, vertices)
+        errors += size * SLACK * exponentials
+        margin = np.einsum("rj,rjc->rc", errors, np.abs(vertices))
         drawn, settled = _rounded(value, margin)
         for row in np.flatnonzero(~settled.all(axis=1)):
             numbers = [Uniform(entropy, int(prefix), bits) for prefix in prefixes[row]]
             facet = self.facets[chosen[row]]
             for column in np.flatnonzero(~settled[row]):
-                steps = [corner[column] for corner in facet]
+                steps = [vertex[column] for vertex in facet]
                 drawn[row, column] = _settle(numbers, partial(_cone_value, steps))
         return drawn
 
 
 def _cone_value(steps: list[Fraction], numbers: list[arb]) -> arb:
+    """Return one coordinate: the sum of -ln U times the vertex's coordinate, in ``steps``."""
     terms = (ball(step) * number.log() for step, number in zip(steps, numbers, strict=True))
     return -sum(terms, arb(0))
 
@@ -192,6 +207,7 @@ def _floats(values: tuple[Fraction, ...]) -> Floats:
 
 
 def _center(prefixes: NDArray[np.uint64], bits: int) -> Floats:
+    """Return the center of the cell of all uniform numbers that start with these ``bits`` bits."""
     return (prefixes.astype(np.float64) + 0.5) * 2.0**-bits
 
 
@@ -202,19 +218,22 @@ def _exponentials(prefixes: NDArray[np.uint64], bits: int) -> tuple[Floats, Floa
     cell; for v = 0 it is unbounded.
     """
     center = _center(prefixes, bits)
-    spread = np.where(prefixes > 0, 2.0**-bits / center, np.inf)
-    return -np.log(center), spread + SLACK
+    variation = np.where(prefixes > 0, 2.0**-bits / center, np.inf)
+    return -np.log(center), variation + SLACK
 
 
 def _rounded(value: Floats, margin: Floats) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return the nearest integers, and a mask of those that the margins leave without doubt."""
+    """Return the nearest integers, and a mask of those that are certain.
+
+    An integer is certain if every number within ``margin`` of ``value`` rounds to it.
+    """
     low, high = np.floor(value - margin + 0.5), np.floor(value + margin + 0.5)
     settled = (low == high) & (np.abs(value) < DOUBLE_LIMIT)
     return np.where(settled, low, 0.0).astype(np.int64), settled
 
 
 def _settle(numbers: list[Uniform], value: Callable[[list[arb]], arb]) -> int:
-    """Reveal digits of all numbers until their value rounds to a single integer."""
+    """Reveal digits of all numbers until the ball that ``value`` returns rounds to one integer."""
     while True:
         for number in numbers:
             number.reveal()

@@ -23,8 +23,9 @@ class DiscreteLaplace:
     """Integer noise whose probability decays by the same factor at every step.
 
     Law:     P(Z = z) = tanh(1 / 2b) * exp(-|z| / b) over the integers, with b = ``exact_scale``.
-    Why:     with q = exp(-1 / b), P(|Z| >= k) = 2 q^k / (1 + q) for k >= 1, and U lies below it
-             exactly when k <= b * (ln(2 / (1 + q)) - ln U). So |Z| is the floor of the right side.
+    Why:     with q = exp(-1 / b), P(|Z| >= k) = 2 q^k / (1 + q) for k >= 1. A uniform U in (0, 1)
+             lies below it exactly when k <= b * (ln(2 / (1 + q)) - ln U). So |Z| is the floor of
+             the right side.
     Slack:   for U >= 2**-64 the logarithms add up to at most 45.1. NumPy's logarithm is within
              4 units in the last place (8 parts in 2**53). With the roundings of U, b, both sums,
              and the product, the error is below 45.1 * 14 * 2**-53 < 2**-43.6. The measured

@@ -1,9 +1,9 @@
-"""Noise for several numbers at once, and sample points for error bars.
+"""Distributions of several noisy integers at once, and sample points for confidence intervals.
 
-A `NoiseLaw` describes random integers and knows nothing about privacy. `sample` maps points of the
-unit cube to noise. `spread_points` returns points that fill the cube evenly: multiples of
-irrational numbers, modulo 1. Quantiles estimated from them are far more accurate than from the
-same number of random points.
+A `NoiseLaw` describes random integers and knows nothing about privacy. Its `sample` maps points of
+the unit cube to noise. `spread_points` returns points that fill the cube evenly: multiples of
+irrational numbers, modulo 1. Quantiles of the noise are far more accurate when estimated from
+these points than from the same number of random ones.
 """
 
 import math
@@ -106,7 +106,7 @@ class IndependentNoise:
 
 
 def _integer_at(law: DiscreteLaplace | RoundedGaussian, uniform: Floats) -> Floats:
-    """Return the quantile of a symmetric distribution at each level."""
+    """Return the integer for each uniform number: the sign by its half, and |Z| by inversion."""
     folded = 1.0 - np.abs(2.0 * uniform - 1.0)
     magnitude: Floats = np.floor(law.scale * law.magnitude(folded) + law.shift)
     return np.where(uniform < 0.5, -magnitude, magnitude)
@@ -114,7 +114,7 @@ def _integer_at(law: DiscreteLaplace | RoundedGaussian, uniform: Floats) -> Floa
 
 @lru_cache(maxsize=8)
 def spread_points(dimensions: int) -> Floats:
-    """Return evenly spread points in the open unit cube."""
+    """Return ``POINT_COUNT`` evenly spread points in the open unit cube, one per row."""
     roots = np.sqrt(np.array(list_primes(dimensions), dtype=np.float64))
     steps = np.arange(1, POINT_COUNT + 1, dtype=np.float64)[:, None] * roots
     return np.clip(steps % 1.0, 2.0**-40, 1.0 - 2.0**-40)

@@ -1,10 +1,11 @@
 """Sampling of integers by inversion, over lazily revealed bits.
 
-A draw is the sign and the magnitude of an integer whose distribution is symmetric about zero. The
-magnitude is the greatest k with U < P(|Z| >= k), for U uniform. Doubles enclose it for a whole
-array at once. For a draw that they leave in doubt, the sampler reveals more digits of the same U
-and compares it with the tail in ball arithmetic. So the distribution is exact: doubles never
-decide a case that their error bounds leave open, and no digit of U is drawn twice.
+The distribution of the integer Z is symmetric about zero, so a draw is a sign and a magnitude. The
+magnitude is the greatest k with U < P(|Z| >= k), for U uniform on (0, 1). Doubles enclose it, for
+a whole array at once. If the enclosure contains several integers, the sampler reveals more digits
+of the same U and compares it with the tail P(|Z| >= k) in ball arithmetic. So the distribution is
+exact: doubles never decide a case that their error bounds leave open, and no digit of U is drawn
+twice.
 """
 
 from collections.abc import Callable
@@ -57,11 +58,11 @@ class Law(Protocol):
 
     For U = e^-t the drawn |Z| is the floor of the real number ``scale * magnitude(U) + shift``.
     ``magnitude`` changes by at most 1 when t changes by 1 (by at most 1.26 for the normal
-    distribution, which the factor 2 in ``margin`` covers). Over [2**-64, 1], its value in doubles
-    is within ``slack`` of the exact value; ``slack`` includes the rounding of ``scale``, of the
-    final product, and of the sums in ``enclose``. (If ``scale * magnitude`` is small, adding
-    ``shift`` may lose more than that. But then the sum is far from the next integer, so the floor
-    does not depend on it.)
+    distribution; the factor 2 in ``margin`` of `enclose` covers both). Over [2**-64, 1], its value
+    in doubles is within ``slack`` of the exact value; ``slack`` includes the rounding of
+    ``scale``, of the final product, and of the sums in `enclose`. (If ``scale * magnitude`` is
+    small, adding ``shift`` may lose more than ``slack``. But then the sum is far from the next
+    integer, so the floor stays the same.)
     """
 
     @property
@@ -106,7 +107,7 @@ def check_scale(name: str, scale: Fraction, *, largest: int = MAX_SCALE) -> None
 
 
 def draw_one(law: Law, entropy: Entropy, *, bits: int = WORD_BITS) -> Integer:
-    """Return one integer of any size: the one that ``draw`` returns for the same word, only faster.
+    """Return one integer of any size; for the same word it equals that of `draw`, but is faster.
 
     # Privacy: the running time must not depend on the size of the draw. So integers are converted
     # in one-element arrays. As a scalar, a NumPy integer takes up to 10 of 8,000 ns longer for some
@@ -161,10 +162,10 @@ def enclose(law: Law, prefixes: np.float64, bits: int) -> tuple[np.bool_, np.flo
 @overload
 def enclose(law: Law, prefixes: Floats, bits: int) -> tuple[NDArray[np.bool_], Floats]: ...
 def enclose(law: Law, prefixes: Reals, bits: int) -> tuple[Reals, Reals]:
-    """Return a mask of the magnitudes settled by the first ``bits`` digits of U, and their values.
+    """Return a mask of the magnitudes known after ``bits`` digits of U, and a value for each.
 
-    ``prefixes`` are those digits as integers, rounded to doubles. ``slack`` allows for this
-    rounding and for that of the sum with 1/2.
+    Values that are not yet known are guesses. ``prefixes`` are the digits as integers, rounded to
+    doubles. ``law.slack`` allows for this rounding and for that of the sum with 1/2.
 
     Why: with v = prefix, U lies in [v, v + 1] / 2**bits. So for v >= 1 its logarithm is within
     1 / (2v) <= 1 / (v + 1/2) of the logarithm at the center. Hence the real magnitude is within
@@ -180,14 +181,15 @@ def enclose(law: Law, prefixes: Reals, bits: int) -> tuple[Reals, Reals]:
 
 
 def _settle(law: Law, number: Uniform, guess: int) -> int:
-    """Return the greatest k with U < P(|Z| >= k)."""
+    """Return the greatest k with U < P(|Z| >= k); reveal digits of U, in ``number``, as needed."""
     return _greatest(lambda k: number.is_below(lambda: law.tail(k)), guess)
 
 
 def rounded_variance(variance: float) -> float:
-    """Return the variance after rounding to integers; noise far below one rounds to zero.
+    """Return approximately the variance of noise after rounding to integers.
 
-    Why: rounding adds the variance of a uniform variable on [-1/2, 1/2], which is 1 / 12.
+    Why: rounding adds about the variance of a uniform variable on [-1/2, 1/2], which is 1 / 12,
+    unless the noise is so small that it rounds to zero.
     """
     return variance + min(variance, 1.0 / 12.0)
 

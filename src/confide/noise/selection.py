@@ -1,4 +1,4 @@
-"""Exact index of the greatest noisy score.
+"""Exact index of the greatest noisy score, for mechanisms that choose a candidate.
 
 Each score gets its own continuous noise, computed only as precisely as the comparison needs.
 Doubles enclose every noisy score. While several indices could still be the greatest, more digits
@@ -29,9 +29,10 @@ SLACK: Final = 2.0**-44
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A noise distribution as a decreasing function of a uniform number, in doubles and in balls.
+    """A noise distribution, as a decreasing function of a uniform number.
 
-    ``quantile`` returns the noise for each number and the absolute value of its derivative there.
+    ``quantile`` returns the noise for each number and the absolute value of its derivative there,
+    in doubles. ``enclosed`` returns the noise for one number in ball arithmetic.
     """
 
     name: str
@@ -70,10 +71,10 @@ def noisy_argmax(
 
     Scores are finite. Weights are integers from 1 to 2**256.
 
-    Why: an index is out once the upper end of its enclosure is below the lower end of another.
-    If doubles overflow, the enclosure is the whole real line. The error of doubles is below SLACK
-    times each term. A term that cancels in the sum is at most ln(2**256) < 178; the summand 64
-    covers its error.
+    Why: an index is out once the upper end of its enclosure is below the lower end of another's.
+    If doubles overflow, the enclosure is the whole real line. Relative to each term of the sum, the
+    error of doubles is below SLACK. If two terms cancel, one is ln(weight), at most
+    ln(2**256) < 178; the summand 64 covers the error of both.
     """
     words = entropy.words(len(scores))
     noise, margin = _enclose(shape, words)
@@ -100,8 +101,8 @@ def noisy_argmax_rows(
     """
     if not len(scores):
         return np.empty(0, dtype=np.int64)
-    places = np.flatnonzero(weights.any(axis=0))  # the other columns need no noise
-    scores, weights = scores[:, places], weights[:, places]
+    columns = np.flatnonzero(weights.any(axis=0))  # the other columns need no noise
+    scores, weights = scores[:, columns], weights[:, columns]
     words = entropy.words(scores.size).reshape(scores.shape)
     noise, margin = _enclose(shape, words)
     is_candidate = weights > 0
@@ -121,16 +122,17 @@ def noisy_argmax_rows(
         )
         contenders = np.flatnonzero(contending[row]).tolist()
         found[row] = _refine({index: start(index, entropy) for index in contenders}, shape)
-    return places[found]
+    return columns[found]
 
 
 def _head_starts(scores: Integers | Floats, rate: Fraction, tops: Integers | None = None) -> Floats:
-    """Return ``rate * (score - greatest score)``, each to four parts in 2**53, or an infinity.
+    """Return ``rate * (score - greatest score)``, with a relative error of at most 4 / 2**53.
 
-    ``tops`` are the row maxima of a table.
+    ``tops`` are the row maxima if ``scores`` is a table. Overflow gives an infinity.
 
-    Why: the gap between two 64-bit integers is below 2**64. So wrapping subtraction yields it
-    exactly, read as an unsigned integer. For doubles, the gap is rounded once.
+    Why: the gap between two 64-bit integers is below 2**64. So subtraction that wraps around gives
+    the gap exactly if the result is read as an unsigned integer. For doubles, the gap is rounded
+    once.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         gaps = (scores.max() if tops is None else tops) - scores
@@ -142,22 +144,27 @@ def _head_starts(scores: Integers | Floats, rate: Fraction, tops: Integers | Non
 def _enclose(shape: Shape, words: NDArray[np.uint64]) -> tuple[Floats, Floats]:
     """Return the noise at the center of each cell, with a bound on its error over the cell.
 
+    A cell contains the uniform numbers U whose first 64 bits are the word.
+
     Why: U is within 2**-65 of the center of its cell. The double at the center is off by
-    2**-53 * U if the word is rounded, and by 2**-65 if the half is lost. ``slope`` is the absolute
-    derivative at the double. It is doubled because over that distance the derivative changes by
-    less than a factor of two, except next to 0 and 1, where the margin is infinite.
+    2**-53 * U if the word is rounded, and by 2**-65 if the summand 1/2 is lost. ``slope`` is the
+    absolute derivative at the double. It is doubled because over that distance the derivative
+    changes by less than a factor of two, except next to 0 and 1, where the error bound is infinite.
     """
     center = (words.astype(np.float64) + 0.5) * 2.0**-WORD_BITS
     edge = (center < 2.0**-62) | (center > 1.0 - 2.0**-50)
     inside = np.where(edge, 0.5, center)
     noise, slope = shape.quantile(inside)
-    spread = 2.0 * slope * (2.0**-WORD_BITS + 2.0**-53 * inside)
-    return noise, np.where(edge, np.inf, spread + SLACK * (1.0 + np.abs(noise)))
+    variation = 2.0 * slope * (2.0**-WORD_BITS + 2.0**-53 * inside)
+    return noise, np.where(edge, np.inf, variation + SLACK * (1.0 + np.abs(noise)))
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """An index that could still win: the digits of its noise, its score, and its weight."""
+    """An index that could still win: the digits of its noise, its relative score, and its weight.
+
+    ``head_start`` is the rate times the difference between its score and the greatest score.
+    """
 
     number: Uniform
     head_start: Fraction

@@ -31,9 +31,12 @@ WORD_BITS = 64
 class Uniform:
     """A number in [0, 1), known to lie in the cell [prefix, prefix + 1] / 2**bits.
 
-    Why: the digits not yet revealed are independent fair coins. So decide by the cell alone, and
-    reveal more digits while it cannot decide: the answer is that of the infinite number. A
-    comparison with a fixed real number ends with probability one.
+    ``bits`` is the number of binary digits revealed so far, and ``prefix`` is their integer.
+
+    Why: the digits not yet revealed are independent fair coins. A comparison is decided by the cell
+    alone; while the cell contains both outcomes, more digits are revealed. So the outcome is that
+    of the number with all its digits. A comparison with a fixed real number ends with probability
+    one.
     """
 
     __slots__ = ("bits", "entropy", "prefix")
@@ -47,7 +50,7 @@ class Uniform:
         self.bits += WORD_BITS
 
     def cell(self) -> tuple[arb, arb]:
-        """Return both ends of the cell, exactly."""
+        """Return the exact ends of the cell."""
         return arb((self.prefix, -self.bits)), arb((self.prefix + 1, -self.bits))
 
     def ball(self) -> arb:
@@ -71,8 +74,8 @@ def bernoulli(chance: Real, count: int, entropy: Entropy) -> NDArray[np.bool_]:
     """Return ``count`` independent Booleans that are true with probability ``chance``, exactly.
 
     Law:     P(true) = chance, for any real number in [0, 1].
-    Why:     a coin is true if its uniform number is below ``chance``. The first 64 digits decide,
-             unless they equal those of ``chance``; then more digits are revealed.
+    Why:     a Boolean is true if its uniform number is below ``chance``. The first 64 digits
+             decide, unless they equal those of ``chance``; then more digits are revealed.
     """
     with ctx.workprec(2 * WORD_BITS):
         scaled = chance() * 2**WORD_BITS
@@ -92,9 +95,10 @@ def categorical(weights: Sequence[int], count: int, entropy: Entropy) -> NDArray
 
     Weights are integers of at least 0, and not all 0.
 
-    Why: index i is the first whose cumulative weight, as a fraction of the total, exceeds U. The
-    first 64 digits decide, unless they equal those of a border. A border at the total, which
-    precedes trailing weights of 0, is never passed.
+    Why: the result is the first index whose cumulative weight, as a fraction of the total, exceeds
+    a uniform number U. The ``borders`` are the cumulative weights below the total; the result is
+    the number of borders that are at most U. The first 64 digits of U decide, unless they equal
+    those of a border.
     """
     *borders, total = accumulate(weights)
     borders = [border for border in borders if border < total]
@@ -126,7 +130,8 @@ def uniform_below_each(bounds: NDArray[np.int64], entropy: Entropy) -> NDArray[n
 def _settle(bound: int, number: Uniform) -> int:
     """Return floor(bound * U) for a uniform number U.
 
-    Why: this is uniform on the integers in [0, bound), and known once both ends of U's cell agree.
+    Why: floor(bound * U) is uniform on the integers in [0, bound). It is known once it is the same
+    for all numbers in U's cell.
     """
     while True:
         low = number.prefix * bound >> number.bits
