@@ -1,4 +1,4 @@
-"""Aggregates, one module each, with their SQL, needs, estimates, and intervals."""
+"""Aggregates such as COUNT and AVG: their SQL, the totals they need, estimates, and intervals."""
 
 from confide.aggregates.count import CountFunction, CountUnitsFunction, count, count_units
 from confide.aggregates.quantile import QuantileFunction, median, quantile

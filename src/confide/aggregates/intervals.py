@@ -1,10 +1,11 @@
-"""Intervals shared by aggregates: linear and ratio.
+"""Confidence intervals for aggregates that are linear in their totals, and for ratios of totals.
 
-Most aggregates are ratios of totals. An interval for a ratio r = sum / count contains every r for
-which sum - r * count is within the range of its noise. At the true ratio it is noise alone, with a
-known distribution for each r. So the interval contains the true ratio with the stated confidence,
-for any count. Totals that no rows could have are moved to the closest possible ones
-(`move_totals`), so that no interval shrinks to a point at the end of the range.
+A total is a noisy sum or count for each group. An interval for a ratio sum / count contains every
+r for which the noisy sum - r * count is no larger than its noise can explain. At the true ratio,
+this difference is noise alone, whose distribution is known for each r. So the interval contains
+the true ratio with the stated confidence, for any count. `move_totals` moves totals that no rows
+could have to the closest possible ones, so that no interval shrinks to a point at the end of the
+range.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,7 @@ __all__ = [
 GRID_SIZE: Final = 65
 BISECTIONS: Final = 40
 EDGE_FRACTION: Final = 0.1
-MIN_UNIT: Final = 1e-300
+MIN_SPACING: Final = 1e-300
 
 
 def linear_half_width(noise: Floats, confidence: float) -> float:
@@ -51,8 +52,9 @@ def floor_ends(low: Floats, high: Floats) -> Ends:
 
     Claim: it contains every count of at least zero that it contained before, and is not a point
            unless it was one.
-    Why:   if noise moves it so far below zero that little or nothing remains, add the counts
-           within a small distance of zero, as for means.
+    Why:   raising the low end to zero removes negative counts only. Raising the high end to a
+           tenth of the half-width only adds counts; it matters if noise moved the interval so far
+           below zero that little or nothing remained.
     """
     edge = EDGE_FRACTION * (high - low) / 2.0
     return np.maximum(low, 0.0), np.maximum(high, edge)
@@ -61,7 +63,10 @@ def floor_ends(low: Floats, high: Floats) -> Ends:
 def mean_interval(
     total: SumColumn, rows: Floats, noise: Floats, noise_of_rows: Floats, confidence: float
 ) -> Ends:
-    """Return the ends of the interval of a mean, in steps of its grid.
+    """Return both ends of the interval of each group's mean, as (mean - center) / step.
+
+    ``total`` and ``rows`` are the noisy sums and counts of the groups; ``noise`` and
+    ``noise_of_rows`` are samples of their noise.
 
     Claim:   it contains the mean with at least the probability ``confidence``, contains the
              estimate, and is not a point unless the noise is 0 with that probability.
@@ -80,17 +85,20 @@ def mean_interval(
 def mean_problem(
     total: SumColumn, noise: Floats, noise_of_rows: Floats, confidence: float
 ) -> tuple[Floats, Floats]:
-    """Return possible means, in steps, and for each group the width of the noise at each mean."""
+    """Return a grid of possible means, as (mean - center) / step, and a table of noise widths.
+
+    The table has the half-width of the noise of sum - mean * count for each group and mean.
+    """
     ratios = np.linspace(total.low, total.high, GRID_SIZE)
     widths = widths_of(noise, noise_of_rows, ratios, confidence)
     return ratios, np.broadcast_to(widths, (len(total.steps), GRID_SIZE))
 
 
 def move_totals(sums: Floats, rows: Floats, least: float, most: Floats | float) -> Ends:
-    """Return sums and counts moved to the closest ones possible for ratios from least to most.
+    """Return sums and counts moved to the closest possible ones, if ratios are in [least, most].
 
-    Claim: every ratio r from least to most that was in the interval stays, and the ratio of the
-           moved totals is in it for any noise.
+    Claim: every ratio r from least to most that was in the interval stays in it, and the ratio of
+           the moved totals is in the interval for any noise.
     Why:   r * rows is between least * rows and most * rows, so moving the sum between them only
            brings it closer. A count below zero carries no information: at 0 every ratio stays.
     """
@@ -99,7 +107,10 @@ def move_totals(sums: Floats, rows: Floats, least: float, most: Floats | float) 
 
 
 def widths_of(sums: Floats, rows: Floats, ratios: Floats, confidence: float) -> Floats:
-    """Return for each ratio the width of the noise of sum - ratio * count."""
+    """Return for each ratio the half-width of the noise of sum - ratio * count.
+
+    ``sums`` and ``rows`` are samples of the noise of the sum and of the count.
+    """
     # One row per ratio, because quantiles of contiguous values take about half the time.
     gaps = np.abs(sums - ratios[:, None] * rows)
     widths: Floats = np.quantile(gaps, confidence, axis=1, overwrite_input=True)
@@ -109,19 +120,21 @@ def widths_of(sums: Floats, rows: Floats, ratios: Floats, confidence: float) -> 
 def solve_ratios(sums: Floats, rows: Floats, ratios: Floats, table: Floats) -> Ends:
     """Return the smallest and the greatest ratio that the totals of each group allow.
 
-    ``table`` has the width of the noise of sum - ratio * count, for each group and ratio.
+    ``table`` has the half-width of the noise of sum - ratio * count for each group and each of the
+    evenly spaced ``ratios``. A ratio is allowed if |sum - ratio * count| is at most this
+    half-width, interpolated between the ratios.
     """
     middle = np.clip(sums / np.maximum(rows, 1.0), ratios[0], ratios[-1])
     groups = np.arange(len(middle))
-    unit = max((ratios[-1] - ratios[0]) / (len(ratios) - 1), MIN_UNIT)
+    spacing = max((ratios[-1] - ratios[0]) / (len(ratios) - 1), MIN_SPACING)
 
     def excess(ratio: Floats) -> Floats:
-        place = (ratio - ratios[0]) / unit
-        below = np.clip(np.floor(place).astype(np.int64), 0, len(ratios) - 2)
-        part = place - below
-        width = table[groups, below] * (1.0 - part) + table[groups, below + 1] * part
-        above: Floats = np.abs(sums - ratio * rows) - width
-        return above
+        position = (ratio - ratios[0]) / spacing
+        below = np.clip(np.floor(position).astype(np.int64), 0, len(ratios) - 2)
+        weight = position - below
+        width = table[groups, below] * (1.0 - weight) + table[groups, below + 1] * weight
+        difference: Floats = np.abs(sums - ratio * rows) - width
+        return difference
 
     kept = np.abs(sums[:, None] - ratios * rows[:, None]) <= table
     return _end(ratios, kept, middle, excess, -1), _end(ratios, kept, middle, excess, 1)
@@ -134,10 +147,11 @@ def _end(
     excess: Callable[[Floats], Floats],
     side: int,
 ) -> Floats:
-    """Return the outermost ratio on one side of the middle whose excess is not positive.
+    """Return each group's outermost ratio whose excess is not positive, on one side of ``middle``.
 
-    It is between the outermost ratio kept on the grid (or the middle itself) and the next grid
-    point outward; bisection finds it.
+    ``side`` is 1 for the greatest ratio and -1 for the smallest. ``kept`` is a mask of the ratios
+    whose excess is not positive, for each group. The result is between the outermost of these (or
+    ``middle``, if none is on this side) and the next ratio outward; bisection finds it.
     """
     outward = ratios if side > 0 else ratios[::-1]
     flags = kept if side > 0 else kept[:, ::-1]

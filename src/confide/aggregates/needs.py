@@ -33,6 +33,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Ends = tuple[Floats, Floats]
+"""The lower and the upper end of an interval for each group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,10 @@ class CountUnits:
 
 @dataclass(frozen=True, slots=True)
 class SumValues:
-    """The sum over rows of ``argument``, less its range's center in each row if ``centered``."""
+    """The sum of ``argument`` over the rows for which ``where`` is true.
+
+    If ``centered``, the center of the argument's range is subtracted in each row.
+    """
 
     argument: Expression
     where: Expression | None
@@ -89,9 +93,10 @@ class CountColumn:
 
 @dataclass(frozen=True, slots=True)
 class SumColumn:
-    """Released sums of integers (x - center) / step; each integer is from ``low`` to ``high``.
+    """Released sums, in multiples of the grid step.
 
-    For products, x is the product, and ``center`` is the center of its range.
+    ``steps`` has for each group the noisy sum of the integers (x - center) / step, each from
+    ``low`` to ``high``. For products, x is the product, and ``center`` is the center of its range.
     """
 
     steps: Floats
@@ -101,7 +106,7 @@ class SumColumn:
     high: int
 
     def mean(self, rows: Floats) -> Floats:
-        """Return the mean of the values over ``rows`` rows, clipped to their range."""
+        """Return the mean of x in each group, clipped to its range; ``rows`` are noisy counts."""
         means = np.clip(self.steps / np.maximum(rows, 1.0), self.low, self.high)
         return self.center + self.step * means
 
@@ -114,7 +119,7 @@ class SumColumn:
 
 @dataclass(frozen=True, slots=True)
 class QuantileColumn:
-    """Chosen quantiles, with the chosen ends of their intervals if intervals are requested."""
+    """Privately chosen quantiles, and the ends of their intervals if intervals were requested."""
 
     values: Floats
     ends: Ends | None = None

@@ -1,4 +1,4 @@
-"""`AggregateFunction`, the `AGGREGATES` table, and lists derived from it.
+"""The base class of aggregates, the `AGGREGATES` table, and lists derived from it for messages.
 
 To add an aggregate, write a subclass in its own module, decorate it with `register`, and import
 the module in `confide.aggregates`. The parser, the planner, and the release look it up here.
@@ -57,11 +57,12 @@ class UnitForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A spelling of an aggregate in SQL.
+    """One way to write an aggregate in SQL.
 
-    In ``text``, x and y stand for expressions, q for a level between 0 and 1, and unit for the
-    unit. ``level`` is the level of a spelling without q. If ``is_descending``, the level counts
-    from the largest value. Messages list a spelling if ``is_listed``.
+    In ``text``, x and y stand for expressions, q for a quantile's level between 0 and 1, and unit
+    for the unit column. ``level`` is the level that a spelling without q implies, such as 1/2 for
+    MEDIAN. If ``is_descending``, the level counts from the largest value. Messages list a spelling
+    if ``is_listed``.
     """
 
     text: str
@@ -83,9 +84,10 @@ class AggregateFunction(ABC):
 
     ``name`` is its name in canonical SQL; ledgers store it, so it never changes. ``summary`` is
     one line for help. If ``is_linear``, the estimate is linear in the totals, so its error is
-    known before the query runs. If ``is_count``, it can be floored at zero and can order a private
-    selection. If ``is_centered``, it sums distances from the center of the argument's range. If
-    ``unit_form`` is not None, a subquery can compute it over the rows of each unit.
+    known before the query runs. If ``is_count``, the estimate can be floored at zero, and a private
+    selection can rank groups by it. If ``is_centered``, the aggregate sums each value minus the
+    center of its range. If ``unit_form`` is not None, a subquery can compute the aggregate over
+    the rows of each unit.
     """
 
     name: ClassVar[str]
@@ -102,14 +104,15 @@ class AggregateFunction(ABC):
 
     @abstractmethod
     def needs(self, call: AggregateCall, siblings: Collection[AggregateCall]) -> tuple[Need, ...]:
-        """Return the needs of a call in a query with these aggregates.
+        """Return the counts, sums, or quantiles that a call needs.
 
+        ``siblings`` are all aggregate calls of the query; a call can use a total of another one.
         Stored answers list their totals by position, so the order of the needs never changes.
         """
 
     @abstractmethod
     def estimate(self, call: AggregateCall, columns: ReleasedColumns) -> Floats:
-        """Return the aggregate for each group."""
+        """Return the estimate for each group, from one column per need."""
 
     @abstractmethod
     def interval(
@@ -119,25 +122,28 @@ class AggregateFunction(ABC):
         noise: ReleasedColumns,
         confidence: float,
     ) -> Ends:
-        """Return both ends of a confidence interval for the noiseless aggregate, for each group.
+        """Return both ends of each group's confidence interval for the aggregate without noise.
 
         ``noise`` contains a sample of the noise of each column.
         """
 
     @abstractmethod
     def explain(self, call: AggregateCall) -> str:
-        """Return a verb phrase that explains the release of a call and follows its text."""
+        """Return a verb phrase about the release of a call, to print after the call's text."""
 
     def simplify(self, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
         """Return the arguments in a form that equal queries share, or refuse them."""
         return arguments
 
     def write(self, call: AggregateCall, arguments: Sequence[str], unit: str) -> str:
-        """Return a call in canonical SQL, without its FILTER."""
+        """Return a call in canonical SQL, without its FILTER.
+
+        ``arguments`` and ``unit`` are the arguments and the unit column, already written as SQL.
+        """
         return f"{self.name}({', '.join(arguments)})"
 
     def label(self, call: AggregateCall, arguments: Sequence[str]) -> str | None:
-        """Return a shorter column name, from the spelling that implies the call's level."""
+        """Return a column name from the spelling that implies the call's level, such as MEDIAN."""
         if call.level is None:
             return None
         spellings = (pattern.text for pattern in self.patterns if pattern.level == call.level)

@@ -30,7 +30,11 @@ __all__ = ["MeanFunction", "SumFunction", "mean", "sum"]
 
 @register
 class SumFunction(AggregateFunction):
-    """The sum of the values, which shares its totals with a mean of the same values."""
+    """The sum of the values.
+
+    If the query also has a mean or variance of the same values, the sum follows from its totals:
+    a count, and the sum of the values minus the center of their range.
+    """
 
     name: ClassVar[str] = "SUM"
     patterns: ClassVar[tuple[Pattern, ...]] = (Pattern("SUM(x)"),)
@@ -53,7 +57,7 @@ class SumFunction(AggregateFunction):
         return CountRows(argument, call.where), SumValues(argument, call.where)
 
     def estimate(self, call: AggregateCall, columns: ReleasedColumns) -> Floats:
-        """Return the unbiased sum; for a shared total, add the center of each row back."""
+        """Return the unbiased sum; if the total is centered, add count times center."""
         if len(columns) == 1:
             total = columns.sum(0)
             return total.steps * total.step

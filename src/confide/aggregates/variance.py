@@ -36,7 +36,7 @@ MEAN_MISS_FACTOR: Final = 4.0
 MIN_WIDTH: Final = 1e-300
 
 VALUE, ROWS, SQUARE = 0, 1, 2
-"""The indices of the needs."""
+"""The indices of the needs: the sum of the values, the row count, and the sum of the squares."""
 
 
 @register
@@ -79,9 +79,9 @@ class VarianceFunction(AggregateFunction):
         return "follows from noisy sums of values and squares, and a noisy count"
 
     def is_clipped(self, call: AggregateCall, columns: ReleasedColumns) -> Mask:
-        """Return a mask of the groups with a moment out of range or a variance of 0."""
+        """Return a mask of the groups with a moment out of its range, or with variance 0."""
         rows = columns.count(ROWS)
-        value, square = (columns.sum(place).is_outside(rows) for place in (VALUE, SQUARE))
+        value, square = (columns.sum(index).is_outside(rows) for index in (VALUE, SQUARE))
         return value | square | (estimate_variance(columns) <= 0.0)
 
 
@@ -111,44 +111,46 @@ class DeviationFunction(VarianceFunction):
 
 
 def estimate_variance(columns: ReleasedColumns) -> Floats:
-    """Return the sample variance: n / (n - 1) times the mean square minus the squared mean.
+    """Return each group's sample variance: n / (n - 1) times (mean square - squared mean).
 
-    Both moments are about the center of the range.
+    The mean square and the mean are those of the distances from the center of the range.
     """
     rows, values = columns.count(ROWS), columns.sum(VALUE)
     mean = values.mean(rows) - values.center
     square = columns.sum(SQUARE).mean(rows)
-    many = np.maximum(rows, 2.0)
-    variance: Floats = np.maximum(square - mean**2, 0.0) * many / (many - 1.0)
+    n = np.maximum(rows, 2.0)
+    variance: Floats = np.maximum(square - mean**2, 0.0) * n / (n - 1.0)
     return variance
 
 
 def variance_interval(columns: ReleasedColumns, noise: ReleasedColumns, confidence: float) -> Ends:
-    """Return the ends of the interval of a sample variance.
+    """Return both ends of the interval of each group's sample variance.
 
     Claim:   the interval contains the released estimate. If the true mean m were known, it would
              contain the sample variance s^2 with at least the probability ``confidence``, for any
-             number of rows n. With m known approximately, it did so in every measured case.
-    Why:     (n - 1) s^2 is the sum of (x - m)^2. So the noisy sum of squares about m, minus s^2
-             times (noisy count - 1), is e2 - 2 m e1 + (m^2 - s^2) e0 at the truth: noise alone,
-             with a known distribution for each m and s^2. There is no factor n / (n - 1), for
-             which only a noisy n would be known. As m is unknown, take the outermost ends over
-             the ends and the middle of an interval for m. About another mean, the sum of squares
-             is larger by n times the squared distance, which is of second order. So the middle
-             gives about the smallest low end, and the ends about the greatest high end.
+             number of rows n. With an interval for m instead, it did so in every measured case.
+    Why:     (n - 1) s^2 is the sum of (x - m)^2. Let e0, e1, and e2 be the noise of the count, of
+             the sum, and of the sum of squares. For the true m and s^2, the noisy sum of squares
+             about m, minus s^2 times (noisy count - 1), is e2 - 2 m e1 + (m^2 - s^2) e0. This is
+             noise alone, with a known distribution for each m and s^2. The factor n / (n - 1), for
+             which only a noisy n is known, is not needed. As m is unknown, solve at the ends and
+             in the middle of an interval for m, and take the lowest low end and the highest high
+             end. About another mean, the sum of squares is larger by n times the squared distance,
+             which is of second order. So the middle gives about the smallest low end, and the ends
+             about the greatest high end.
     Checked: tests/release/test_coverage.py (ordinary data, and the largest possible variance).
     """
     total = columns.sum(VALUE)
     step, low, high = total.step, total.low, total.high
-    likely = max(MIN_MEAN_CONFIDENCE, 1.0 - MEAN_MISS_FACTOR * (1.0 - confidence))
-    rows, noisy_rows = columns.count(ROWS), noise.count(ROWS)
-    places, table = mean_problem(total, noise.sum(VALUE).steps, noisy_rows, likely)
-    first, last = solve_ratios(*move_totals(total.steps, rows, low, high), places, table)
+    mean_confidence = max(MIN_MEAN_CONFIDENCE, 1.0 - MEAN_MISS_FACTOR * (1.0 - confidence))
+    rows, noise_of_rows = columns.count(ROWS), noise.count(ROWS)
+    grid, table = mean_problem(total, noise.sum(VALUE).steps, noise_of_rows, mean_confidence)
+    first, last = solve_ratios(*move_totals(total.steps, rows, low, high), grid, table)
     moments = _moments(columns)
-    most = _max_variance(max(abs(low), abs(high)) * step, moments[0], noisy_rows)
+    most = _max_variance(max(abs(low), abs(high)) * step, moments[0], noise_of_rows)
     ratios = np.linspace(0.0, most.max(initial=0.0), GRID_SIZE)
     means = np.linspace(first.min(initial=high), last.max(initial=low), MEAN_COUNT) * step
-    thinned = _moments(noise, every=max(1, len(noisy_rows) // THINNED_SIZE))
+    thinned = _moments(noise, every=max(1, len(noise_of_rows) // THINNED_SIZE))
     widths = np.stack(
         [widths_of(_about(thinned, mean), thinned[0], ratios, confidence) for mean in means]
     )
@@ -156,34 +158,38 @@ def variance_interval(columns: ReleasedColumns, noise: ReleasedColumns, confiden
         solve_ratios(
             *move_totals(_about(moments, mean), moments[0] - 1.0, 0.0, most),
             ratios,
-            _rows_at(widths, means, mean),
+            _interpolate_rows(widths, means, mean),
         )
         for mean in (first * step, (first + last) / 2 * step, last * step)
     ]
     lows, highs = (np.stack(ends) for ends in zip(*found, strict=True))
-    own = estimate_variance(columns)
+    estimate = estimate_variance(columns)
     return (
-        np.minimum(lows.min(axis=0), own),
-        np.maximum(np.minimum(highs.max(axis=0), most), own),
+        np.minimum(lows.min(axis=0), estimate),
+        np.maximum(np.minimum(highs.max(axis=0), most), estimate),
     )
 
 
-def _max_variance(half: float, rows: Floats, noise: Floats) -> Floats:
+def _max_variance(half_range: float, rows: Floats, noise: Floats) -> Floats:
     """Return for each group the largest sample variance that its noisy count allows.
 
-    Why: values within ``half`` of a center have a mean square of at most half^2 about their mean,
-         and n / (n - 1) decreases in n. The noise of a count rarely exceeds all of the sample.
+    Why: values within ``half_range`` of a center have a mean square of at most half_range^2 about
+         their mean, and n / (n - 1) decreases in n. The noise of a count rarely exceeds the
+         largest value in the sample ``noise``.
     """
     min_rows = np.maximum(np.ceil(rows - np.abs(noise).max(initial=0.0)), 2.0)
-    most: Floats = half**2 * (min_rows / (min_rows - 1.0))
+    most: Floats = half_range**2 * (min_rows / (min_rows - 1.0))
     return most
 
 
 Moments = tuple[Floats, Floats, Floats]
-"""Count, sum, and sum of squares about the center of the range, in plain units."""
+"""The count, and the sum and sum of squares of the distances from the center of the range.
+
+They are in the units of the values, not in grid steps."""
 
 
 def _moments(columns: ReleasedColumns, every: int = 1) -> Moments:
+    """Return the moments of every group, or of each ``every``-th element of a noise sample."""
     values, squares = columns.sum(VALUE), columns.sum(SQUARE)
     rows = columns.count(ROWS)[::every]
     sums = values.steps[::every] * values.step
@@ -191,17 +197,20 @@ def _moments(columns: ReleasedColumns, every: int = 1) -> Moments:
 
 
 def _about(moments: Moments, mean: Floats | float) -> Floats:
-    """Return the sum of squares about another mean."""
+    """Return the sum of squares about ``mean``, which is given as a distance from the center."""
     rows, sums, squares = moments
     return squares - 2.0 * mean * sums + mean**2 * rows
 
 
-def _rows_at(table: Floats, places: Floats, wanted: Floats) -> Floats:
-    """Return the rows of a table at the wanted positions, by linear interpolation."""
-    place = (wanted - places[0]) / max(places[-1] - places[0], MIN_WIDTH) * (len(places) - 1)
-    below = np.clip(np.floor(place).astype(np.int64), 0, len(places) - 2)
-    part = (place - below)[:, None]
-    between: Floats = table[below] * (1.0 - part) + table[below + 1] * part
+def _interpolate_rows(table: Floats, means: Floats, wanted: Floats) -> Floats:
+    """Return the row of the table at each wanted mean, interpolated linearly.
+
+    Row i of the table belongs to ``means[i]``; the means are evenly spaced.
+    """
+    position = (wanted - means[0]) / max(means[-1] - means[0], MIN_WIDTH) * (len(means) - 1)
+    below = np.clip(np.floor(position).astype(np.int64), 0, len(means) - 2)
+    weight = (position - below)[:, None]
+    between: Floats = table[below] * (1.0 - weight) + table[below + 1] * weight
     return between
 
 
