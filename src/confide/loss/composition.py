@@ -1,7 +1,7 @@
-"""Losses of several uses, and of groups of units.
+"""The loss of several uses of mechanisms together, and of groups of units.
 
-An analyst may choose each mechanism after seeing earlier answers, as long as the losses are fixed
-in advance. If the losses depend on answers too, use a filter.
+The bounds hold even if each mechanism is chosen after seeing earlier answers, as long as the losses
+are fixed in advance. If the losses depend on answers too, use a filter.
 """
 
 import math
@@ -63,6 +63,7 @@ def repeat(loss: Loss, times: int) -> Loss:
 
 
 def _gather(uses: Iterable[tuple[Loss, int]]) -> Loss:
+    """Return the loss of all uses together, in the simplest form: merged if possible."""
     counts: Counter[Loss] = Counter()
     failure = Fraction(0)
     for loss, times in uses:
@@ -82,7 +83,7 @@ def _parts(core: Loss) -> tuple[tuple[Loss, int], ...]:
 
 
 def _merge(counts: Counter[Loss]) -> tuple[tuple[Loss, int], ...]:
-    """Merge the parts that add up exactly: Gaussian parts, and Renyi parts of the same order."""
+    """Merge the losses that add up exactly: Gaussian losses, and Renyi losses of the same order."""
     mu_squared = Fraction(0)
     renyi: dict[Fraction, Fraction] = {}
     merged: list[tuple[Loss, int]] = []
@@ -111,8 +112,8 @@ class ComposedLoss(Loss):
     sum of all failures. With a failure above 0, `mu` and `renyi` are infinite.
 
     Claim:   epsilons, squares of mu, and Renyi divergences of the parts add up. Delta at epsilon,
-             and epsilon at delta, are the smallest bounds that follow from these three sums or
-             from the batch of `confide.loss.pld`. Failures add up.
+             and epsilon at delta, are the smallest bounds that follow from these three sums, or
+             from composing the parts as one batch in `confide.loss.pld`. Failures add up.
     Why:     each bound holds on its own, so the smallest one does. The union of the failing
              events has at most the sum of their probabilities.
     Source:  [DMNS06] for epsilon, [DRS22] for mu, [Mir17] for Renyi, [ZDW22] for the batch.
@@ -194,8 +195,10 @@ _MAX_GROUP_SIZE = 1 << 31
 def group(loss: Loss, size: int) -> Loss:
     """Return the loss of ``size`` units together, if one unit has the loss ``loss``.
 
-    Claim:   k units: pure k epsilon, range k epsilon, Laplace k steps, Gaussian k mu; with a
-             failure, (k epsilon, failure (exp(k epsilon) - 1) / (exp(epsilon) - 1)).
+    Claim:   for k = ``size`` units, epsilon becomes k epsilon for a pure, Laplace, or
+             bounded-range loss; the steps of a Laplace loss become k steps, and mu of a Gaussian
+             one becomes k mu. With a failure, the group has k epsilon and the failure probability
+             failure (exp(k epsilon) - 1) / (exp(epsilon) - 1).
     Why:     go from one database to the other in k steps, each between neighboring databases.
              Log-ratios, and the lengths of the intervals that contain them, add up; so do the
              changes of an input. The power 1 - beta of a test is the false alarm rate of the next

@@ -1,9 +1,9 @@
 """Exact privacy curves of noise distributions, and conversions of Renyi losses.
 
-Pure and Laplace losses use the curve of two-sided geometric noise in one coordinate: P is the
-distribution of Z and Q that of Z + s, where P(Z = z) is proportional to q^|z| over the integers
-and q = exp(-epsilon / s). With s = 1 the likelihood ratio takes only the values exp(epsilon) and
-exp(-epsilon): this is randomized response, the worst of all epsilon-DP pairs.
+Pure and Laplace losses use the curve of two-sided geometric noise on one integer: P is the
+distribution of Z and Q that of Z + s, where s is ``steps``, P(Z = z) is proportional to q^|z| over
+the integers, and q = exp(-epsilon / s). With s = 1 the likelihood ratio takes only the values
+exp(epsilon) and exp(-epsilon): this is randomized response, the worst of all epsilon-DP pairs.
 """
 
 import math
@@ -50,7 +50,9 @@ __all__ = [
 
 
 def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Fraction:
-    """Return the smallest delta at ``epsilon``, rounded up by less than one part in 2**60.
+    """Return the smallest delta of Gaussian noise at ``epsilon``, rounded up.
+
+    The rounding adds less than one part in 2**60.
 
     Law:     P = N(mu, 1) against Q = N(0, 1), mu = sqrt(mu_squared).
     Claim:   sup over events S of P(S) - exp(epsilon) Q(S) equals
@@ -122,14 +124,14 @@ def _epsilon_at(mu_squared: Fraction, delta: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1 << 14)
 def geometric_delta(epsilon: Fraction, steps: int, start: Fraction) -> Fraction:
-    """Return the smallest delta at epsilon = ``start`` >= 0, rounded up.
+    """Return the smallest delta of geometric noise at epsilon = ``start`` >= 0, rounded up.
 
     Claim:   with m the greatest integer below (s - start / u) / 2, where u = epsilon / s, the
              supremum of P(S) - exp(start) Q(S) is
              1 - (q^(m+1) + exp(start) q^(s-m)) / (1 + q); it is 0 for start >= epsilon.
     Why:     for y between 0 and s the log-ratio is (s - 2 y) u, and it is constant outside. So the
-             best event is y <= m. There P(Z <= m) = 1 - q^(m+1) / (1 + q), since m >= 0, and
-             P(Z <= m - s) = q^(s-m) / (1 + q), since m < s.
+             best event is y <= m. Its probability under P is P(Z <= m) = 1 - q^(m+1) / (1 + q),
+             since m >= 0, and under Q it is P(Z <= m - s) = q^(s-m) / (1 + q), since m < s.
     Source:  [KOV17] for s = 1; otherwise docs/proofs/loss-laplace.md.
     Checked: tests/loss/test_geometric_curve.py.
     """
@@ -147,9 +149,9 @@ def geometric_delta(epsilon: Fraction, steps: int, start: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1 << 14)
 def renyi_at(epsilon: Fraction, steps: int, order: Fraction) -> Fraction:
-    """Return the Renyi divergence of ``order`` above 1, rounded up.
+    """Return the Renyi divergence of geometric noise of ``order`` above 1, rounded up.
 
-    Claim:   with a = order and r = q^(2a-1), exp((a - 1) D) equals
+    Claim:   with a = order, D the divergence, and r = q^(2a-1), exp((a - 1) D) equals
              (q^((1-a)s) + q^(as)) / (1 + q) + q^((1-a)s) (1 - q) (r - r^s) / ((1 + q) (1 - r)).
     Why:     sum P(y)^a Q(y)^(1-a) over y <= 0, over y >= s, and over the s - 1 values between;
              each of the three is a geometric series.
@@ -172,14 +174,14 @@ def renyi_at(epsilon: Fraction, steps: int, order: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1 << 14)
 def mu_squared_of(epsilon: Fraction, steps: int) -> Fraction:
-    """Return the smallest mu^2 for which the pair is mu-Gaussian-DP, rounded up.
+    """Return the smallest mu^2 for which geometric noise is mu-Gaussian-DP, rounded up.
 
     Claim:   mu = u(q^j / (1 + q)) + u(q^(s+1-j) / (1 + q)), where j = floor((s + 1) / 2) and
              u(x) is the point that a standard normal variable exceeds with probability x. With
              s = 1: mu = 2 Phi^-1(exp(epsilon) / (1 + exp(epsilon))).
     Why:     the trade-off curve is polygonal and the Gaussian one is convex, so the corners
              (q^j / (1 + q), q^(s+1-j) / (1 + q)) decide. u(exp(-w)) is concave in w, because its
-             slope is the Mills ratio, so the central corner is the worst.
+             slope, the Mills ratio, decreases in w. So the central corner is the worst.
     Source:  [DRS22]; proof in docs/proofs/loss-laplace.md.
     Checked: tests/loss/test_geometric_curve.py.
     """
@@ -207,7 +209,7 @@ _PRECISION = 192
 
 
 def epsilon_from_renyi(order: Fraction, divergence: Fraction, delta: Fraction) -> Fraction:
-    """Return a valid epsilon at ``delta``, rounded up.
+    """Return the epsilon at ``delta`` that a bound on one Renyi divergence implies, rounded up.
 
     Claim:   a Renyi divergence of at most r at order a implies (epsilon, delta)-DP with
              epsilon = r + ln((a - 1) / a) - (ln delta + ln a) / (a - 1), or 0 if this is negative.
@@ -222,7 +224,9 @@ def epsilon_from_renyi(order: Fraction, divergence: Fraction, delta: Fraction) -
 
 
 def delta_from_renyi(order: Fraction, divergence: Fraction, epsilon: Fraction) -> Fraction:
-    """Return a valid delta at ``epsilon``, rounded up and at most 1.
+    """Return the delta at ``epsilon`` that a bound on one Renyi divergence implies, rounded up.
+
+    The result is at most 1.
 
     Claim:   a Renyi divergence of at most r at order a implies (epsilon, delta)-DP with
              delta = exp((a - 1)(r - epsilon)) (1 - 1/a)^a / (a - 1).
@@ -258,7 +262,7 @@ def renyi_for(order: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _allowance(order: Fraction, delta: Fraction) -> arb:
-    """Return a ball around the divergence bound minus epsilon, which depends on delta."""
+    """Return a ball around the greatest divergence minus epsilon, which depends on delta only."""
     size = ball(order).log()
     return size - ball(order - 1).log() + (ball(delta).log() + size) / ball(order - 1)
 
@@ -268,7 +272,8 @@ def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the order at which the most Gaussian answers fit into (epsilon, delta).
 
     Every order is valid, so the choice needs no proof. It is computed with balls, so that it is
-    the same on every machine. An order a leaves room for mu^2 = 2 r / a.
+    the same on every machine. A divergence of r at order a suffices for Gaussian answers with a
+    total mu^2 of 2 r / a, so the best order maximizes r / a.
     """
 
     def room(order: Fraction) -> Fraction:

@@ -1,6 +1,7 @@
-"""Enclosures of real numbers by balls, and thresholds found with them.
+"""Exact bounds on real numbers that formulas define, and on points where a condition changes.
 
-Each result here is rounded in one stated direction, so callers never depend on rounding luck.
+A formula is a function ``real`` that computes a ball around its number at the current precision.
+Each result here is rounded in one stated direction, so no caller depends on how rounding turns out.
 """
 
 from collections.abc import Callable
@@ -39,7 +40,7 @@ _MIN_DYADIC = Fraction(1, 1 << 128)
 def enclose(real: Callable[[], arb]) -> arb:
     """Return a ball around the non-zero number that ``real`` computes, accurate to BITS bits.
 
-    Why: a ball contains its number at every precision, so a retry with more bits only narrows it.
+    Why: a ball contains its number at every precision, so more bits only narrow the ball.
     """
     precision = BITS + 32
     while precision <= _MAX_PRECISION:
@@ -60,7 +61,7 @@ def bound_above(real: Callable[[], arb]) -> Fraction:
         if real() < ball(TINY):
             return TINY
     found = enclose(real)
-    # The end of a ball is rounded outward to the current precision, which must exceed a float's.
+    # `fraction_above` rounds the end of a ball outward to the current precision; use enough bits.
     with ctx.workprec(2 * BITS):
         return TINY if found < ball(TINY) else shorten_up(fraction_above(found))
 
@@ -81,31 +82,32 @@ def shorten_down(value: Fraction) -> Fraction:
 
 
 def _shorten(signed: Fraction, size: Fraction) -> Fraction:
+    """Return ``signed`` rounded down to 64 bits; ``size`` is its absolute value."""
     exponent = size.numerator.bit_length() - size.denominator.bit_length() - _SHORT_BITS
     unit = Fraction(2) ** exponent
     return (signed / unit).__floor__() * unit
 
 
 def last_dyadic(holds: Callable[[Fraction], bool]) -> Fraction:
-    """Return the greatest number above 0 for which ``holds`` was evaluated and found true.
+    """Return nearly the greatest number for which ``holds`` is true.
 
-    ``holds`` must change from true to false once as its argument grows. The result is below that
-    point by at most one part in 2**62.
+    ``holds`` must change from true to false once as its argument grows. It was evaluated at the
+    result, which is below the point of the change by at most one part in 2**62.
     """
     exponent = _last_exponent(holds)
     found = Fraction(2) ** exponent
-    for place in range(1, _BISECTIONS + 1):
-        further = found + Fraction(2) ** (exponent - place)
+    for bit in range(1, _BISECTIONS + 1):
+        further = found + Fraction(2) ** (exponent - bit)
         if holds(further):
             found = further
     return found
 
 
 def first_dyadic(holds: Callable[[Fraction], bool]) -> Fraction:
-    """Return nearly the smallest number for which ``holds`` was evaluated and found true.
+    """Return nearly the smallest number for which ``holds`` is true.
 
-    ``holds`` must change from false to true once as its argument grows. The result is above that
-    point by at most one part in 2**62, or is 2**-128.
+    ``holds`` must change from false to true once as its argument grows. It was evaluated at the
+    result, which is above the point of the change by at most one part in 2**62, or is 2**-128.
     """
     if holds(_MIN_DYADIC):
         return _MIN_DYADIC
@@ -118,6 +120,7 @@ def first_dyadic(holds: Callable[[Fraction], bool]) -> Fraction:
 
 
 def _last_exponent(holds: Callable[[Fraction], bool]) -> int:
+    """Return the greatest integer e for which ``holds(2**e)`` is true."""
     low, high = (0, 1) if holds(Fraction(1)) else (-1, 0)
     while low < 0 and not holds(Fraction(2) ** low):
         low, high = 2 * low, low
@@ -132,8 +135,8 @@ def _last_exponent(holds: Callable[[Fraction], bool]) -> int:
 def normal_tail(point: arb) -> arb:
     """Return a ball around P(X > point), for X standard normal.
 
-    Why: erfc is decreasing, so its values at the two ends of a ball enclose those between. The
-    library's own bound for a wide ball is far too loose where the tail is thin.
+    Why: erfc is decreasing, so its values at the two ends of a ball enclose those between. Its
+    value for the ball itself would be far too wide where the tail is thin.
     """
     scaled = point / arb(2).sqrt()
     return scaled.lower().erfc().union(scaled.upper().erfc()) / 2

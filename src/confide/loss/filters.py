@@ -1,7 +1,8 @@
-"""Privacy filters, which limit the total loss of adaptive requests.
+"""Privacy filters, which limit the total loss of requests that may depend on earlier answers.
 
-A filter is an immutable value. Granting returns another one; a refusal raises an error and changes
-nothing. A budget is counted in shares, so that rounding errors cannot add up.
+The ledger asks a filter about every charge. A filter is an immutable value: granting a request
+returns a new filter, and a refusal raises an error and changes nothing. Spending is counted in
+shares of the budget, so that rounding errors cannot add up.
 """
 
 from dataclasses import dataclass, field
@@ -39,8 +40,9 @@ class Filter:
     """The base class of the three filters: a guarantee, and the spent part of it.
 
     ``total`` is the total budget in the filter's own currency: an epsilon, a mu^2, or a Renyi
-    divergence. ``delta_pot`` is the part of delta reserved for the failures of single answers.
-    ``TERMS`` lists the fields that a grant does not change.
+    divergence. ``spent`` is a share of it. ``delta_pot`` is the part of delta reserved for the
+    failures of single answers, and ``delta_spent`` is how much of it was granted. ``TERMS`` lists
+    the fields that a grant does not change.
     """
 
     TERMS: ClassVar[tuple[str, ...]] = ("epsilon", "delta", "total", "delta_pot")
@@ -69,9 +71,11 @@ class Filter:
         raise NotImplementedError
 
     def _loss(self, amount: Fraction) -> Loss:
+        """Return the loss of a positive amount in this filter's currency."""
         raise NotImplementedError
 
     def _amount(self, core: Loss) -> Bound:
+        """Return the amount that a loss costs in this filter's currency; infinite if unbounded."""
         raise NotImplementedError
 
     def _set(self, **values: object) -> None:
@@ -117,7 +121,7 @@ class Filter:
         # Privacy: compare exact numbers, both times, before granting anything.
         if units > UNITS:
             raise _budget_exceeded("the budget", share.fraction, self.left.fraction)
-        return self._moved(Share(units), self._charge(delta) if delta else self.delta_spent)
+        return self._with_spent(Share(units), self._charge(delta) if delta else self.delta_spent)
 
     def _charge(self, delta: object) -> Fraction:
         requested = probability("delta", delta)
@@ -125,15 +129,15 @@ class Filter:
             raise _budget_exceeded("the delta set aside", requested, self.delta_left)
         return self.delta_spent + requested
 
-    def _moved(self: F, spent: Share, delta_spent: Fraction) -> F:
-        """Return a copy with other spending, without recomputing the totals."""
-        moved = object.__new__(type(self))
+    def _with_spent(self: F, spent: Share, delta_spent: Fraction) -> F:
+        """Return a copy with these amounts spent, without recomputing the totals."""
+        copy = object.__new__(type(self))
         set_field = object.__setattr__
         for name in self.TERMS:
-            set_field(moved, name, getattr(self, name))
-        set_field(moved, "spent", spent)
-        set_field(moved, "delta_spent", delta_spent)
-        return moved
+            set_field(copy, name, getattr(self, name))
+        set_field(copy, "spent", spent)
+        set_field(copy, "delta_spent", delta_spent)
+        return copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +146,9 @@ class PureFilter(Filter):
 
     Claim:   for any grants, and any dependence of requests on answers, the whole
              interaction is (epsilon, delta)-DP; epsilon-DP when delta is 0.
-    Why:     the granted epsilon_i sum to at most epsilon on every path, so this bounds every
-             log-ratio of a transcript. docs/proofs/loss-filters.md adds failures.
+    Why:     the granted epsilon_i sum to at most epsilon on every path of the interaction, so
+             epsilon bounds the log-ratio of every transcript. docs/proofs/loss-filters.md adds
+             failures.
     Source:  [RRUV16].
     Checked: tests/loss/test_filters.py.
 
@@ -167,9 +172,9 @@ class GaussianFilter(Filter):
 
     Claim:   for any grants, and any dependence of requests on answers, the whole
              interaction is (epsilon, delta)-DP.
-    Why:     the mu_i^2 sum to at most mu^2 on every path, so the interaction is mu-Gaussian-DP,
-             and mu was computed for delta - delta_aside. Failures use at most delta_aside; see
-             docs/proofs/loss-filters.md.
+    Why:     the granted mu_i^2 sum to at most mu^2, which is ``total``, on every path of the
+             interaction. So the interaction is mu-Gaussian-DP, and mu was computed for epsilon and
+             delta - delta_aside. Failures use at most delta_aside; see docs/proofs/loss-filters.md.
     Source:  [ST22]; [BW18] Theorem 8 for the exact mu.
     Checked: tests/loss/test_filters.py.
     """
@@ -198,9 +203,10 @@ class RenyiFilter(Filter):
 
     Claim:   for any grants, and any dependence of requests on answers, the whole
              interaction is (epsilon, delta)-DP.
-    Why:     the divergences r_i at one order sum to at most r on every path, so that of the
-             interaction is at most r, and r was computed for delta - delta_aside. Failures use at
-             most delta_aside; see docs/proofs/loss-filters.md.
+    Why:     the granted divergences r_i, all at this order, sum to at most r, which is ``total``,
+             on every path. So the divergence of the interaction is at most r, and r was computed
+             for epsilon and delta - delta_aside. Failures use at most delta_aside; see
+             docs/proofs/loss-filters.md.
     Source:  [FZ21]; [CKS20] Proposition 12 for r.
     Checked: tests/loss/test_filters.py.
     """
@@ -241,7 +247,9 @@ class RenyiFilter(Filter):
 def auto_filter(
     epsilon: object, delta: object = 0, accounting: str = "auto", *, delta_aside: object = 0
 ) -> Filter:
-    """Return the filter for a budget: pure if delta is 0, else Gaussian, or the one named.
+    """Return the filter for a budget.
+
+    With ``accounting="auto"`` it is pure if delta is 0, else Gaussian.
 
     >>> type(auto_filter(1, 1e-6)).__name__
     'GaussianFilter'
@@ -264,6 +272,7 @@ def auto_filter(
 
 
 def _set_aside(delta: Fraction, delta_aside: object) -> Fraction:
+    """Return ``delta - delta_aside``, or raise BadDeclaration if it is not positive."""
     aside = probability("delta_aside", delta_aside)
     if not delta:
         raise BadDeclaration(

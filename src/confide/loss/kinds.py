@@ -1,4 +1,8 @@
-"""Pure, Laplace, bounded-range, Gaussian, Renyi, and approximate losses."""
+"""The kinds of losses that mechanisms state: pure, Laplace, bounded-range, Gaussian, and others.
+
+P and Q are the output distributions on two neighboring databases. A *pair* is such a (P, Q); the
+*worst pair* of a loss has the largest curves that the loss allows.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -32,8 +36,8 @@ class PureLoss(Loss):
              p = exp(epsilon) / (1 + exp(epsilon)).
     Claim:   every epsilon-DP mechanism has at most the delta, Renyi divergence and mu of this pair;
              mu = 2 Phi^-1(p).
-    Why:     every epsilon-DP pair is a post-processing of this one, whose trade-off curve has a
-             single inner corner (1 - p, 1 - p); the curve of mu passes through it.
+    Why:     every epsilon-DP pair is a post-processing of this one. Its trade-off curve has a
+             single inner corner (1 - p, 1 - p), and the trade-off curve of mu passes through it.
     Source:  [KOV17] for the reduction, [DRS22] for mu.
     Checked: tests/loss/test_kinds.py, docs/proofs/loss-laplace.md.
 
@@ -61,8 +65,8 @@ class PureLoss(Loss):
 class LaplaceLoss(Loss):
     """The loss of an integer with discrete Laplace noise, changed by at most ``steps`` per unit.
 
-    It applies to a single coordinate only. If one unit changes several coordinates at once, the
-    loss is the `PureLoss` of their sum, unless another argument applies.
+    It applies to a single integer. If one unit changes several integers released together, use
+    `PureLoss`, with an epsilon that covers the sum of these changes.
 
     Law:     P(Z = z) is proportional to exp(-|z| / b) over the integers, b = steps / epsilon; the
              input changes by an integer of at most ``steps``.
@@ -96,14 +100,15 @@ class LaplaceLoss(Loss):
 
 @dataclass(frozen=True, slots=True, init=False)
 class BoundedRangeLoss(Loss):
-    """The loss of a selection whose log-ratios lie in some interval of length epsilon.
+    """The loss of a selection whose log-ratios ln(P / Q) lie in some interval of length epsilon.
 
-    Law:     the exponential mechanism that is epsilon-DP by the usual analysis.
+    Law:     an example is the exponential mechanism that is epsilon-DP by the usual analysis.
     Claim:   mu = 2 Phi^-1(1 / (1 + exp(-epsilon / 2))); Renyi divergence at most
              order epsilon^2 / 8; delta(x) = (1 - exp((x - epsilon) / 2))^2 / (1 - exp(-epsilon)).
-    Why:     moving the log-ratio to the two ends of its interval [t - epsilon, t] only helps a
-             test. The delta of that two-point pair is greatest at t = (x + epsilon) / 2, its mu
-             at t = epsilon / 2. The Renyi bound is Hoeffding's lemma.
+    Why:     let the log-ratios be in [t - epsilon, t]. A pair whose log-ratio takes only the two
+             ends of this interval is at least as easy to distinguish. The delta of that two-point
+             pair is greatest at t = (x + epsilon) / 2, its mu at t = epsilon / 2. The Renyi bound
+             is Hoeffding's lemma.
     Source:  [DDR20] for two-point pairs, [CR21] for Renyi; docs/proofs/loss-bounded-range.md.
     Checked: tests/loss/test_bounded_range.py.
     """
@@ -118,8 +123,8 @@ class BoundedRangeLoss(Loss):
         return curves.mu_squared_of(self.epsilon / 2, 1)
 
     def renyi_above(self, order: Fraction) -> Fraction:
-        spread = order * self.epsilon**2 / 8
-        return min(spread, curves.renyi_at(self.epsilon, 1, order))
+        hoeffding = order * self.epsilon**2 / 8
+        return min(hoeffding, curves.renyi_at(self.epsilon, 1, order))
 
     def delta_above(self, epsilon: Fraction) -> Fraction:
         if epsilon >= self.epsilon:
@@ -137,7 +142,8 @@ class GaussianLoss(Loss):
     """The loss of Gaussian noise with standard deviation sensitivity / mu.
 
     Law:     the worst pair is N(0, 1) against N(mu, 1).
-    Claim:   Renyi divergence order mu^2 / 2; the delta of `confide.loss.curves.gaussian_delta`.
+    Claim:   the Renyi divergence of each order is at most order mu^2 / 2, and delta is at most that
+             of `confide.loss.curves.gaussian_delta`.
     Why:     both are exact for this pair, and rounding or other post-processing only lowers them.
     Source:  [BW18] Theorem 8, [Mir17] Proposition 7, [DRS22].
     Checked: tests/loss/test_kinds.py, tests/loss/test_gaussian_curve.py.
@@ -162,7 +168,7 @@ class GaussianLoss(Loss):
 class RenyiLoss(Loss):
     """A bound on the Renyi divergence at one order only.
 
-    Claim:   at a smaller order the divergence is no larger; at a larger one no bound is known.
+    Claim:   at a smaller order the divergence is not larger; at a larger order no bound is known.
     Why:     Renyi divergence never decreases in its order.
     Source:  [Mir17] Proposition 9; [CKS20] Proposition 12 for delta.
     Checked: tests/loss/test_kinds.py.
@@ -189,7 +195,7 @@ class RenyiLoss(Loss):
 class ApproximateLoss(Loss):
     """The guarantee of ``inner``, except with probability ``failure`` (as in key selection).
 
-    If the inner loss has a failure of its own, the two are combined.
+    If ``inner`` can fail too, ``failure`` becomes the probability that either failure happens.
 
     Claim:   delta(epsilon) is at most failure + (1 - failure) times that of ``inner``.
     Why:     P and Q are mixtures, with the same weight failure, of a pair that satisfies the

@@ -1,10 +1,12 @@
-"""Tight composition of a batch of uses that is fixed in advance.
+"""Tight composition of a batch of uses that is fixed in advance, by privacy loss distributions.
 
-Each loss becomes a discrete pair of distributions that is at least as easy to distinguish, and
-whose privacy loss takes values on one common grid. A Fourier transform yields the distribution of
-the sum of these privacy losses, after a tilt by exp(theta x) toward the relevant tail. So rounding
-errors are small compared with delta, however small delta is. Each transform has a bound on its
-rounding errors, which is added to delta.
+The *privacy loss* here is the random log-ratio x = ln(P(y) / Q(y)) of an output y drawn from P.
+Each mechanism's pair (P, Q) is replaced by a discrete pair that is at least as easy to distinguish,
+and whose privacy loss takes values on one common grid. Fourier transforms yield the distribution of
+the sum of these privacy losses. Before them, all probabilities are multiplied by exp(theta x) (a
+*tilt* by theta), so that the relevant tail has most of the mass. So rounding errors are small
+compared with delta, however small delta is. Each transform has a bound on its rounding errors,
+which is added to delta.
 """
 
 import math
@@ -36,8 +38,8 @@ _PRECISION = 192
 class Lattice:
     """The distribution of the privacy loss under P, on a grid.
 
-    Its value is ``step * index`` with probability ``mass``, or infinity. Each mass is rounded up,
-    so the masses may sum to slightly more than 1.
+    The loss is ``step * index[i]`` with probability ``mass[i]``, and infinite with probability
+    ``infinite``. These probabilities are rounded up, so they may sum to slightly more than 1.
     """
 
     step: Fraction
@@ -50,14 +52,18 @@ class Lattice:
 def discretize(loss: Loss, step: Fraction, most: int, tail: Fraction) -> Lattice:
     """Return a discrete pair on the grid of ``step`` that dominates every pair of ``loss``.
 
+    The grid extends to the loss's epsilon, or if that is infinite, to its epsilon at delta =
+    ``tail``.
+
     Law:     h(a) is the smallest delta at exp(epsilon) = a; below a = 1 it is extended by
              h(a) = 1 - a + a h(1 / a). Take the chords of h over a = exp(x), between about
              ``most`` grid points x. P gets exp(x) times the change of slope at x, and the value
              of h at the last point as its mass at infinity.
     Claim:   for every a > 0 the discrete pair has a hockey-stick divergence of at least h(a).
     Why:     h is convex, as a supremum of convex curves over pairs in both orders, so its chords
-             lie above it, and raising values or masses only lifts them further. A convex polygon
-             from (0, 1) down to its last value is the curve of the pair given by its corners.
+             lie above it, and raising values of h or masses only lifts them further. A convex
+             polygonal curve from (0, 1) down to its last value is the h of the discrete pair
+             that *Law* builds from its corners.
     Source:  [DGKKM22] for the chords, [ZDW22] for domination.
     Checked: tests/loss/test_pld_lattice.py.
     """
@@ -70,7 +76,7 @@ def discretize(loss: Loss, step: Fraction, most: int, tail: Fraction) -> Lattice
 
 
 def _grid_points(loss: Loss, step: Fraction, most: int, tail: Fraction) -> list[int]:
-    """Return grid points, evenly spaced and dense at both ends of the range of the loss."""
+    """Return sorted grid indices: evenly spaced, plus the two outermost ones on each side."""
     end = loss.epsilon if isinstance(loss.epsilon, Fraction) else loss.epsilon_above(tail)
     last = max(1, math.ceil(Fraction(end) / step))
     stride = -(-2 * last // most)
@@ -79,6 +85,7 @@ def _grid_points(loss: Loss, step: Fraction, most: int, tail: Fraction) -> list[
 
 
 def _height(loss: Loss, point: Fraction) -> arb:
+    """Return a ball around h(exp(point))."""
     if point >= 0:
         return ball(loss.delta_above(point))
     ratio = ball(point).exp()
@@ -86,17 +93,17 @@ def _height(loss: Loss, point: Fraction) -> arb:
 
 
 def _corner(points: list[int], height: list[arb], index: int, step: Fraction) -> float:
-    """Return exp(x) times the change of slope at one point, rounded up."""
+    """Return exp(x) times the change of slope of the chords at one point x, rounded up."""
     here = height[index]
     if index == 0:
-        found = 1 - here
+        change = 1 - here
     else:
         back = ball((points[index - 1] - points[index]) * step)
-        found = (height[index - 1] - here) / -back.expm1()
+        change = (height[index - 1] - here) / -back.expm1()
     if index + 1 < len(points):
         ahead = ball((points[index + 1] - points[index]) * step)
-        found += (height[index + 1] - here) / ahead.expm1()
-    return max(0.0, float_above(found))
+        change += (height[index + 1] - here) / ahead.expm1()
+    return max(0.0, float_above(change))
 
 
 _TRANSFORM_ROUNDING = 2.0**-53
@@ -106,14 +113,15 @@ _ROUNDINGS_PER_PRODUCT = 4.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spectrum:
-    """The transform of a non-negative array of length ``size``, a power of 2.
+    """The Fourier transform of a nonnegative array of length ``size``, a power of 2.
 
     Claim:   each exact coefficient is within ``error`` of ``value``, entry by entry.
-    Why:     an output of a fast transform of length 2^k is a sum in which each input passes one
-             path of k butterflies, multiplied by roots of unity. With at most 8 units of rounding
-             per butterfly, its error is at most 8 k u times the sum of the inputs (a complex
-             product errs by less than sqrt(5) u, a sum by u, a root by u). Products and squares
-             propagate the errors of their factors.
+    Why:     let u = 2^-53 be the unit of rounding. An output of a fast transform of length 2^k is
+             a sum in which each input passes one path of k butterflies, multiplied by roots of
+             unity. Each butterfly adds a relative error of at most 8 u (a complex product errs by
+             less than sqrt(5) u, a sum by u, a root by u). So the error of an output is at most
+             8 k u times the sum of the inputs. Products and squares propagate the errors of their
+             factors.
     Source:  [Hig02] chapter 24; [BPZ07] for complex products.
     Checked: tests/loss/test_pld_spectrum.py, against transforms in extended precision.
     """
@@ -154,7 +162,7 @@ class Spectrum:
         law: NDArray[np.float64] = np.fft.irfft(self.value, self.size)
         length = np.abs(self.value)
         total = 2 * (self.error.sum() + _fft_error(self.size) * length.sum()) / self.size
-        # One percent covers the errors of the errors, and 1e-290 covers all underflow.
+        # One percent covers rounding errors in ``total`` itself, and 1e-290 covers all underflow.
         return np.maximum(law, 0.0) + np.float64(1.01 * total + 1e-290)
 
 
@@ -168,7 +176,7 @@ Floats = NDArray[np.float64]
 _STEP_RATIO = 0.02  # the grid's step, in units of the typical mu of one use
 _MIN_SIZE, _MAX_SIZE = 1 << 14, 1 << 20
 _MAX_CHORDS = 1 << 14  # chords over all parts together
-_DEVIATIONS = 12  # half the circle, in standard deviations of the tilted distribution
+_DEVIATIONS = 12  # half the length of the circle (see _Tail), in tilted standard deviations
 _TILTS = np.geomspace(1e-3, 1e3, 25)  # tilts to try, in units of 1 / mu
 _FINE_FACTORS = np.geomspace(0.6, 1.6, 21)
 _ROUNDING = 2.0**-53
@@ -179,6 +187,8 @@ _MAX_EXPONENT = 700.0
 @lru_cache(maxsize=256)
 def delta_above(parts: Parts, epsilon: Fraction) -> Fraction:
     """Return an upper bound on delta at ``epsilon`` for all parts together; 1 if none is found.
+
+    ``parts`` are losses with their numbers of uses.
 
     Law:     the sum of independent privacy losses, one for each use of each part.
     Claim:   the uses together are (epsilon, delta)-DP, even if each mechanism is chosen after
@@ -213,7 +223,10 @@ def epsilon_above(parts: Parts, delta: Fraction) -> Bound:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Grid:
-    """The lattices of all parts on one grid, and the number of uses of each."""
+    """The lattices of all parts, on one grid.
+
+    ``times`` are the numbers of uses, and ``mu`` is the mu of all uses together.
+    """
 
     step: float
     mu: float
@@ -242,7 +255,7 @@ class _Grid:
         each = zip(self.lattices, self.times, strict=True)
         return math.fsum(n * part.infinite for part, n in each) * (1 + 4 * _ROUNDING)
 
-    def reach(self) -> int:
+    def max_index(self) -> int:
         """Return the greatest grid index that the sum can take."""
         each = zip(self.lattices, self.times, strict=True)
         return sum(n * int(part.index[-1]) for part, n in each)
@@ -257,11 +270,12 @@ def _log_moment(part: Lattice, theta: float, step: float) -> float:
 def _slack(part: Lattice, theta: float, step: float) -> float:
     """Return a bound on the relative error of a sum of masses times exp(theta x), or of one mass.
 
-    An exponent has a few roundings of its size, which is at most theta times the largest value,
-    twice. An exponential and a product have a few roundings, and a sum has one per term.
+    Why: a rounding error of an exponent is relative to its absolute value, at most ``exponent``
+    here; there are few such errors. An exponential and a product add a few errors relative to
+    the result, and a sum adds one per term.
     """
-    largest = theta * step * float(np.abs(part.index).max())
-    return _ROUNDING * (16 * largest + 32 + len(part.mass))
+    exponent = theta * step * float(np.abs(part.index).max())
+    return _ROUNDING * (16 * exponent + 32 + len(part.mass))
 
 
 def _mu_squared(parts: Parts) -> Fraction | None:
@@ -272,8 +286,9 @@ def _mu_squared(parts: Parts) -> Fraction | None:
 def _discretize_all(parts: Parts, tail: Fraction) -> _Grid | None:
     """Return all parts on one grid, or None if some mu is infinite.
 
-    A part that does not fit the grid gains a variance of at most step^2 / 4, so the step is
-    proportional to the typical mu of one use. It divides the epsilon of the heaviest part.
+    If the privacy losses of a part are not grid points, its lattice has a variance larger by up to
+    step^2 / 4. So the step is proportional to the typical mu of one use. It divides the epsilon of
+    the part with the largest total mu^2, if that epsilon is finite.
     """
     total = _mu_squared(parts)
     if total is None:
@@ -290,7 +305,10 @@ def _discretize_all(parts: Parts, tail: Fraction) -> _Grid | None:
 
 
 def _tail(parts: Parts, small: Fraction, height: Callable[[_Grid, float], float]) -> "_Tail | None":
-    """Return the tail of the batch at about the tilt of least ``height``; every tilt is valid."""
+    """Return the tail of the batch, tilted by about the theta that minimizes ``height``.
+
+    Every tilt gives a valid bound.
+    """
     grid = _discretize_all(parts, small)
     if grid is None:
         return None
@@ -303,13 +321,14 @@ def _tail(parts: Parts, small: Fraction, height: Callable[[_Grid, float], float]
 class _Tail:
     """An upper bound on the distribution of the summed privacy loss.
 
-    Law:     ``mass[i]`` exp(``log_scale`` - theta x) at x = ``value[i]``.
-    Claim:   delta(epsilon) is at most the sum of mass (1 - exp(epsilon - x)) over x > epsilon,
-             times 1 + slack, plus ``beyond``.
-    Why:     the tilted distribution is computed on a circle: mass outside is folded onto it,
-             which only adds mass, and nothing is claimed below the circle. The probability above
-             it is at most exp(K(t) - t top) for every t > 0, with K the log-moment. ``beyond``
-             is this probability plus that of infinite losses. ``mass`` includes the error of the
+    Law:     the sum is x = ``value[i]`` with probability ``mass[i]`` exp(``log_scale`` - theta x).
+    Claim:   delta(epsilon) is at most the sum of these probabilities times 1 - exp(epsilon - x)
+             over x > epsilon, times 1 + ``slack``, plus ``beyond``.
+    Why:     the tilted distribution is computed on a circle of grid points, ``value``: mass
+             outside its range is folded onto it, which only adds mass, and nothing is claimed for
+             sums below ``value[0]``. The probability of sums above its last value, top, is at most
+             exp(K(t) - t top) for every t > 0, with K(t) the log-moment of `_Grid`. ``beyond`` is
+             this probability plus that of infinite losses. ``mass`` includes the error of the
              transform; ``slack`` bounds the relative errors of all exponentials and sums.
     Source:  [KJH20]; docs/decisions/0003-batch-composition.md.
     Checked: tests/loss/test_pld.py.
@@ -328,12 +347,12 @@ class _Tail:
             return 1.0
         # Privacy: raise each value by its rounding error, which can only make the loss larger. So a
         # value counts even if its float is not above epsilon but its exact value may be.
-        moved = self.value + 4 * _ROUNDING * np.abs(self.value)
-        first = int(np.searchsorted(moved, epsilon, side="right"))
+        raised = self.value + 4 * _ROUNDING * np.abs(self.value)
+        first = int(np.searchsorted(raised, epsilon, side="right"))
         exponent = self.log_scale - self.theta * self.value[first:]
         if len(exponent) and exponent[0] > _MAX_EXPONENT:
             return 1.0
-        gain = -np.expm1(epsilon - moved[first:])
+        gain = -np.expm1(epsilon - raised[first:])
         found = float((self.mass[first:] * np.exp(exponent) * gain).sum())
         return min(1.0, found * (1 + self.slack) + self.beyond)
 
@@ -354,9 +373,9 @@ def _sum_up(grid: _Grid, theta: float) -> _Tail | None:
     """Return the tail of the sum, or None if the error bounds are too large."""
     tilted = [_tilt(part, theta, grid.step) for part in grid.lattices]
     mean = sum(n * t.mean for t, n in zip(tilted, grid.times, strict=True))
-    spread = sum(n * t.variance for t, n in zip(tilted, grid.times, strict=True))
-    size = _circle(math.sqrt(spread), grid)
-    low = min(round(mean) - size // 2, grid.reach() - size + 1)
+    deviation = math.sqrt(sum(n * t.variance for t, n in zip(tilted, grid.times, strict=True)))
+    size = _circle_size(deviation, grid)
+    low = min(round(mean) - size // 2, grid.max_index() - size + 1)
     product = None
     for t, n in zip(tilted, grid.times, strict=True):
         power = Spectrum.of(t.on_circle(size)).power(n)
@@ -365,25 +384,26 @@ def _sum_up(grid: _Grid, theta: float) -> _Tail | None:
         return None
     index = np.arange(low, low + size)
     mass = product.law_above()[index % size]
-    reach = theta * grid.step * float(np.abs(index).max())
-    slack = grid.slack(theta) + 16 * _ROUNDING * (reach + 64)
+    exponent = theta * grid.step * float(np.abs(index).max())
+    slack = grid.slack(theta) + 16 * _ROUNDING * (exponent + 64)
     if slack > _MAX_SLACK:
         return None
     log_scale = math.fsum(n * t.log_scale for t, n in zip(tilted, grid.times, strict=True))
-    tilts = theta + np.arange(_DEVIATIONS + 1) / (grid.step * math.sqrt(spread))
+    tilts = theta + np.arange(_DEVIATIONS + 1) / (grid.step * deviation)
     beyond = grid.infinite() + _probability_above(grid, low + size - 1, tilts.tolist())
     return _Tail(np.float64(grid.step) * index, mass, theta, log_scale, slack, beyond)
 
 
-def _circle(deviation: float, grid: _Grid) -> int:
-    wanted = min(2 * _DEVIATIONS * deviation, 2 * grid.reach() + 1)
+def _circle_size(deviation: float, grid: _Grid) -> int:
+    """Return the number of grid points on the circle, a power of 2."""
+    wanted = min(2 * _DEVIATIONS * deviation, 2 * grid.max_index() + 1)
     size = 1 << math.ceil(math.log2(max(wanted, _MIN_SIZE)))
     return min(size, _MAX_SIZE)
 
 
 def _probability_above(grid: _Grid, last: int, tilts: list[float]) -> float:
     """Return a Chernoff bound on the probability that the sum exceeds the grid index ``last``."""
-    if last >= grid.reach():
+    if last >= grid.max_index():
         return 0.0
     top = last * grid.step * (1 - 4 * _ROUNDING)
     found = min(grid.log_moment(tilt) + grid.slack(tilt) - tilt * top for tilt in tilts)
@@ -392,7 +412,10 @@ def _probability_above(grid: _Grid, last: int, tilts: list[float]) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tilted:
-    """A lattice with its masses times exp(theta x - log_scale), which sum to nearly 1."""
+    """A lattice whose masses are multiplied by exp(theta x - log_scale), so they sum to about 1.
+
+    The mean and the variance are in grid steps.
+    """
 
     index: NDArray[np.int64]
     mass: Floats

@@ -1,7 +1,8 @@
 """The `Loss` base class: bounds on the privacy loss of one use of a mechanism.
 
-A loss is a guarantee about every pair of neighboring databases, in both orders. It is stored as
-exact fractions. Its curves are displayed as floats, and every float is rounded up.
+A loss is a guarantee about the output distributions P and Q of every pair of neighboring databases,
+in both orders. It is stored as exact fractions. Its curves are displayed as floats, and every float
+is rounded up. Mechanisms state losses, `compose` adds them up, and filters charge for them.
 """
 
 import math
@@ -29,9 +30,9 @@ class Loss:
     """The privacy loss of one use of a mechanism.
 
     The properties and methods that return a `Bound` are exact or rounded up; those that return a
-    ``float`` give the same numbers for display, rounded up. Every kind implements `renyi_above` and
-    `delta_above`. It also overrides whichever of `epsilon` and `mu_squared` it can bound; infinity
-    claims nothing.
+    ``float`` give the same numbers for display, rounded up. Every subclass implements `renyi_above`
+    and `delta_above`. It also overrides `epsilon` and `mu_squared` if it can bound them. Their
+    default, infinity, claims nothing.
     """
 
     __slots__ = ()

@@ -11,8 +11,8 @@ from confide.exact import integer, non_negative, positive
 __all__ = ["UNITS", "Share"]
 
 UNITS: Final = 2**18 * 3**3 * 5**9 * 7 * 11 * 13 * 17 * 19
-"""The units in a whole budget. Every 1/k up to k = 22 and every decimal with 9 digits is an integer
-number of units, and the total is below 2**62, so every database can store it."""
+"""The number of units in the budget. Every 1/k up to k = 22 and every decimal with 9 digits is an
+integer number of units. The number is below 2**62, so every database can store it."""
 
 _MAX_UNITS = (1 << 63) - 1
 _MAX_DENOMINATOR = 10**6
@@ -46,8 +46,9 @@ class Share:
     def floor(cls, value: object) -> "Share":
         """Return the share granted to a request for ``value``, a number or a string such as "1%".
 
-        A float that is the closest one to a simple fraction means at most that fraction. So eleven
-        requests of 1 / 11 fit, although the decimal of 1 / 11 is slightly larger.
+        If a float is the closest one to a fraction with a denominator of at most a million, it
+        means at most that fraction. So eleven requests of the float 1 / 11 fit, although the
+        decimal that it prints as is slightly larger than the fraction.
         """
         units = math.floor(_read(value) * UNITS)
         if units > _MAX_UNITS:

@@ -1,9 +1,10 @@
 """Transfer theorems: from a privacy loss to accuracy on the population.
 
-Each theorem is about n independent rows, queries with values in [0, 1], and an analyst who chooses
-each query after seeing all earlier answers. *Sample-accurate* (alpha, b) means that with
-probability 1 - b every answer is within alpha of the mean over the rows. A result (tau, beta)
-means that with probability 1 - beta every answer is within tau of the mean over the population.
+Each theorem is about ``rows`` independent rows, queries with values in [0, 1], and an analyst who
+chooses each query after seeing all earlier answers. The *truth* of a query is its mean over the
+population. *Sample-accurate* (alpha, b) means that with probability 1 - b every answer is within
+alpha of the mean over the rows. A result (tau, beta) means that with probability 1 - beta every
+answer is within tau of the truth. The planner of holdout sessions compares these bounds.
 """
 
 import math
@@ -32,13 +33,14 @@ GRID_SIZE: Final = 60
 def pure_transfer(epsilon: float, rows: int, p: float) -> float:
     """Return a bound on P(S in R(Y)) for an epsilon-DP Y, if P(S in R(y)) <= p for all y.
 
-    Law:     S has ``rows`` independent rows; Y is the output of an epsilon-DP mechanism on S.
+    Law:     S has ``rows`` independent rows; Y is the output of an epsilon-DP mechanism on S; R(y)
+             is any set of samples for each y, such as those on which the answer y is far off.
     Claim:   at most exp(-L + 2 sqrt(a L)), with L = ln(1 / p), a = rows epsilon^2 / 8, L >= a.
     Why:     P(S in R(Y)) is the mean over Y of E[r 1(S in R)] with r = P(y | S) / P(y), for an
              independent S. By Hoelder it is at most E[r^q]^(1/q) p^(1 - 1/q). One row
-             changes ln P(y | S) by at most epsilon, so its exponential moment about its mean is
-             at most exp(q^2 rows epsilon^2 / 8) (McDiarmid), and ln P(y) is at least that mean
-             (Jensen). So E[r^q]^(1/q) <= exp(q a). Take q = sqrt(L / a).
+             changes ln P(y | S) by at most epsilon, so the mean of exp(q times its deviation from
+             its mean) is at most exp(q^2 rows epsilon^2 / 8) (McDiarmid), and ln P(y) is at least
+             that mean (Jensen). So E[r^q]^(1/q) <= exp(q a). Take q = sqrt(L / a).
     Source:  docs/proofs/holdout.md; [DFHPRR15a] has 3 sqrt(p) for epsilon^2 <= L / (2 rows),
              where our bound is sqrt(p).
     Checked: tests/loss/test_transfer.py.
@@ -50,9 +52,9 @@ def pure_transfer(epsilon: float, rows: int, p: float) -> float:
 
 
 def log_pure_transfer(epsilon: float, rows: int, nats: float) -> float:
-    """Return ln of `pure_transfer` for a probability of exp(-nats), however small."""
-    spread = rows * epsilon**2 / 8
-    return 2 * math.sqrt(spread * nats) - nats if spread < nats else 0.0
+    """Return the logarithm of `pure_transfer` for p = exp(-nats), which may underflow a float."""
+    a = rows * epsilon**2 / 8
+    return 2 * math.sqrt(a * nats) - nats if a < nats else 0.0
 
 
 def pure_transfer_published(tau: float, rows: int) -> float:
@@ -92,20 +94,20 @@ def max_information(epsilon: float, rows: int, failure: float = 0.0) -> float:
     Source:  [DFHPRR15b].
     Checked: tests/loss/test_transfer.py.
     """
-    most = epsilon * rows
+    always = epsilon * rows
     if failure <= 0:
-        return most
-    spread = rows * epsilon**2 / 2 + epsilon * math.sqrt(rows * math.log(2 / failure) / 2)
-    return min(most, spread)
+        return always
+    typical = rows * epsilon**2 / 2 + epsilon * math.sqrt(rows * math.log(2 / failure) / 2)
+    return min(always, typical)
 
 
 def max_information_transfer(tau: float, rows: int) -> float:
-    """Return the bound on an error of tau, if epsilon <= tau^2.
+    """Return a bound on the probability of an error of tau for a tau^2-DP choice of one query.
 
     Claim:   a one-sided error of tau has probability at most exp(-2 tau^2 rows) for a fixed query.
-             With max-information of at most tau^2 rows nats, it has at most exp(-tau^2 rows) for
-             a chosen one; for both sides, twice that.
-    Why:     e^(tau^2 rows) exp(-2 tau^2 rows).
+             If the max-information is at most tau^2 rows nats, the probability is at most
+             exp(-tau^2 rows) for a chosen query; for both sides, twice that.
+    Why:     e^(tau^2 rows) exp(-2 tau^2 rows) = exp(-tau^2 rows).
     Source:  [DFHPRR15a], [DFHPRR15b].
     Checked: tests/loss/test_transfer.py.
     """
@@ -134,7 +136,7 @@ def monitor_transfer(epsilon: float, delta: float, alpha: float, miss: float, be
 
 
 def sessions_to_try(beta: float) -> list[int]:
-    """Return numbers of sessions for a monitor, up to a few times 1 / beta; each is valid."""
+    """Return values of T to try in `monitor_transfer`, up to 4 / beta; each gives a valid bound."""
     most = 4 / beta
     return sorted({math.ceil(most ** (i / GRID_SIZE)) for i in range(GRID_SIZE + 1)})
 
@@ -172,7 +174,8 @@ def gaussian_information(queries: int, rows: int, sigma: float) -> float:
 def information_transfer(information: float, rows: int, beta: float) -> float:
     """Return a bound w on the error of a chosen query, except with probability beta.
 
-    Claim:   w^2 = min over 0 < s < 1 of (2 I - ln(1 - s)) / (4 rows s beta).
+    Claim:   w^2 = min over 0 < s < 1 of (2 I - ln(1 - s)) / (4 rows s beta), where I bounds the
+             information, in nats, that the choice of the query has about the rows.
     Why:     a mean of independent values in [0, 1] is sub-Gaussian of variance 1 / (4 rows), so
              E exp(2 rows s e^2) <= (1 - s)^(-1/2) for its error e on a fixed query. By Donsker and
              Varadhan, E e^2 <= (I - ln(1 - s) / 2) / (2 rows s) on a chosen one. Apply Markov.
@@ -192,12 +195,12 @@ def gaussian_transfer(
 ) -> float:
     """Return tau for answers with normal noise of standard deviation sigma.
 
-    Claim:   tau = w + noise, with w of `information_transfer` at split * beta; noise bounds all
-             noise values except with probability (1 - split) beta.
-    Why:     the answers alone determine which answer is farthest from the truth (the truth is
-             fixed). So its query is chosen with no more information than they carry.
+    Claim:   tau = w + z, with w of `information_transfer` at split * beta; z bounds all noise
+             values except with probability (1 - split) beta.
+    Why:     the answers alone determine which answer is farthest from the truth, which is fixed.
+             So that answer's query is chosen with no more information than the answers carry.
     Source:  [RRSSTW20] with split = 1/2.
     Checked: tests/loss/test_transfer.py, tests/holdout/test_analysts.py.
     """
-    spread = information_transfer(gaussian_information(queries, rows, sigma), rows, split * beta)
-    return spread + sigma * -STANDARD_NORMAL.inv_cdf((1 - split) * beta / (2 * queries))
+    w = information_transfer(gaussian_information(queries, rows, sigma), rows, split * beta)
+    return w + sigma * -STANDARD_NORMAL.inv_cdf((1 - split) * beta / (2 * queries))
