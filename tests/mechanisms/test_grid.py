@@ -81,8 +81,10 @@ def test_moves_counts_what_rounding_adds(
     far = [abs(rounded(x + m) - rounded(x)) for x, m in zip(start, moves, strict=True)]
     grid, total = Grid(step), sum(map(abs, moves), Fraction(0))
 
-    assert sum(far) <= grid.moves(total, 3) or total == 0
-    assert all(one <= grid.moves(abs(move), 1) for one, move in zip(far, moves, strict=True))
+    assert sum(far) <= grid.sensitivity_in_steps(total, 3) or total == 0
+    assert all(
+        one <= grid.sensitivity_in_steps(abs(move), 1) for one, move in zip(far, moves, strict=True)
+    )
 
 
 def test_moves_is_attained() -> None:
@@ -90,7 +92,7 @@ def test_moves_is_attained() -> None:
     grid = Grid(Fraction(1))
     before, after = grid.read([0.4, 0.4]), grid.read([0.9, 0.9])
 
-    assert 2 == int(np.abs(after - before).sum()) == grid.moves(Fraction(1), 2)
+    assert 2 == int(np.abs(after - before).sum()) == grid.sensitivity_in_steps(Fraction(1), 2)
 
 
 @pytest.mark.parametrize("value", [2**53 + 1, 2**60 + 1, -(2**61) + 1, MAX_VALUE])

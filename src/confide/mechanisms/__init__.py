@@ -1,4 +1,4 @@
-"""Mechanisms, each with the privacy loss of one use."""
+"""Mechanisms: each releases noisy values or a choice, and states the privacy loss of one use."""
 
 from confide.mechanisms.exponential import Exponential
 from confide.mechanisms.gaussian import Gaussian

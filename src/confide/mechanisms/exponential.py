@@ -1,4 +1,4 @@
-"""Exponential mechanism: choosing one of many candidates, from a list or on a line."""
+"""Exponential mechanism: choosing one of many candidates, from a list or from a number range."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,17 +28,18 @@ MAX_WEIGHT: Final = 2**256
 
 @dataclass(frozen=True, slots=True, init=False)
 class Exponential(Selector):
-    """A mechanism that chooses a candidate, more likely one with a higher score.
+    """A mechanism that chooses a candidate, with a higher probability for higher scores.
 
     Law:     P(i) proportional to weight_i * exp(rate * score_i), with rate = epsilon / (2 s), or
              epsilon / s for monotone scores; s is the sensitivity.
     Claim:   epsilon-DP with epsilon-bounded range. Without weights, the chosen score is more than
              (ln d + t) / rate below the best of d with probability at most exp(-t).
     Why:     one unit changes every rate * score_i by an amount in one fixed interval of length
-             epsilon. So ln P(i) changes by the same amount, up to a common constant. P sums to
-             one before and after, so that constant keeps every change within +-epsilon. The noisy
-             maximum with Gumbel noise has this distribution. For the accuracy: candidates with a
-             gap of at least g have in total at most d exp(-rate g) times the weight of the best.
+             epsilon. So ln P(i) changes by the same amount, minus a constant that is the same for
+             all i. P sums to one before and after, so no change of ln P(i) exceeds epsilon in
+             absolute value. The noisy maximum with Gumbel noise has this distribution. For the
+             accuracy: candidates whose score is at least g below the best have in total at most
+             d exp(-rate g) times the probability of the best.
     Source:  [MT07]; [DDR20] for the bounded range.
     Checked: tests/mechanisms/test_selection.py (law, accuracy), tests/audit/test_claims.py.
 
@@ -58,7 +59,10 @@ class Exponential(Selector):
         weights: Sequence[int] | None = None,
         entropy: Entropy = SYSTEM,
     ) -> int:
-        """Return the index of the chosen candidate; ``weights`` are a base measure."""
+        """Return the index of the chosen candidate.
+
+        ``weights`` are the probabilities of the candidates at equal scores, up to a factor.
+        """
         values = read_scores(scores)
         masses = None if weights is None else _read_weights(weights, len(values))
         return noisy_argmax(values, self.rate, GUMBEL, entropy, masses)
@@ -66,10 +70,11 @@ class Exponential(Selector):
     def choose_each(
         self, scores: Integers, weights: Integers, *, entropy: Entropy = SYSTEM
     ) -> Integers:
-        """Return the index chosen in each row of a table; each row is a separate choice to pay for.
+        """Return the index chosen in each row of a table of scores.
 
-        ``weights`` are a base measure; an index of weight 0 is not a candidate. If no unit affects
-        two rows, as with disjoint groups, all choices together cost as much as one.
+        ``weights`` is a table of the same shape; an index of weight 0 is not a candidate. Each row
+        is a separate choice, with its own privacy loss. If no unit affects two rows, as with
+        disjoint groups, all choices together cost as much as one.
         """
         if scores.shape != weights.shape or not (weights > 0).any(axis=1).all():
             # Privacy: omit the number of scores, which may be data, here and below.
@@ -87,11 +92,11 @@ class Exponential(Selector):
         grid: Number | None = None,
         entropy: Entropy = SYSTEM,
     ) -> Any:
-        """Return a point of [first break, last break), where interval i has score i.
+        """Return a number from [first break, last break), chosen by the score of its interval.
 
         Candidates are the integers (or the multiples of ``grid``) in that range, all with the same
-        base weight. The intervals between consecutive breaks only assign scores to candidates. So
-        the breaks may depend on the data; the candidates do not.
+        weight. Each has the score of the interval between two consecutive breaks that contains it.
+        The breaks in between may depend on the data, because the candidates do not.
         """
         exact_grid = Grid.of(grid)
         ends = exact_grid.read(breaks, "breaks")

@@ -17,18 +17,21 @@ __all__ = ["Gaussian"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Gaussian:
-    """A mechanism that adds rounded normal noise to numbers.
+    """A mechanism that adds rounded normal noise to integers, or to numbers on a grid.
 
     ``sensitivity`` is the most that one unit can change the vector of all numbers released
-    together, in Euclidean norm (the l2 sensitivity). Set the noise by ``epsilon`` and ``delta``,
-    by ``mu`` (Gaussian DP), or by ``rho`` (zero-concentrated DP, mu^2 = 2 rho).
+    together, in Euclidean norm (the l2 sensitivity). ``cells``, if given, is the number of values
+    that one unit can change. Set the noise by ``epsilon`` and ``delta``, by ``mu`` (Gaussian DP),
+    or by ``rho`` (zero-concentrated DP, mu^2 = 2 rho). Real numbers need ``grid=`` and are rounded
+    to its multiples.
 
     Law:     P(Z = z) = Phi((z + 1/2) / sigma) - Phi((z - 1/2) / sigma), independent for each
              number, with sigma = s / mu where s is the sensitivity in grid steps.
     Claim:   mu-Gaussian DP; for a given epsilon and delta, sigma is minimal up to rounding.
-    Why:     on integers x + round(N) = round(x + N), a function of the output x + N of the
-             Gaussian mechanism. Its trade-off curve between inputs at distance s is that of
-             N(0, 1) against N(mu, 1). delta increases in mu, and we use the largest allowed mu.
+    Why:     let N be normal noise. On integers x + round(N) = round(x + N), a function of the
+             output x + N of the Gaussian mechanism, whose trade-off curve between inputs at
+             distance s is that of N(0, 1) against N(mu, 1). delta increases in mu, and we use the
+             largest allowed mu.
     Source:  [DRS22], [BW18]; sampled exactly, see noise/sampler.py.
     Checked: tests/mechanisms/test_gaussian.py (law), tests/audit/test_claims.py (claim).
 
@@ -76,7 +79,7 @@ class Gaussian:
         return self.noise.scale * float(self.grid.step or 1)
 
     def release(self, x: Values, *, entropy: Entropy = SYSTEM) -> Any:
-        """Return ``x`` plus noise, in the form of ``x``."""
+        """Return ``x`` plus noise: a number, a list, or an array, as ``x`` is."""
         self.grid.check_cells(x, self.cells)
         return self.grid.add_noise(self.noise, x, entropy)
 
@@ -101,13 +104,14 @@ def _mu_squared(
 
 
 def _sensitivity_squared(grid: Grid, sensitivity: Fraction, cells: int | None) -> Fraction:
-    """Return the squared sensitivity in steps, including the effect of rounding.
+    """Return the squared sensitivity in grid steps, including the effect of rounding.
 
-    Why: rounding moves each of c changed cells by less than one step more, so the vector of
-         changes is longer by less than sqrt(c). For one cell, rounding up to full steps suffices.
+    Why: each of the c = ``cells`` values that change moves by less than one step more after
+         rounding, so the vector of changes is longer by less than sqrt(c). For a single value,
+         rounding the sensitivity up to full steps suffices.
     """
     if grid.step is None:
         return sensitivity**2
     if cells is None or cells == 1:
-        return grid.moves(sensitivity, 1) ** 2
+        return grid.sensitivity_in_steps(sensitivity, 1) ** 2
     return (sensitivity / grid.step + fraction_above(arb(cells).sqrt())) ** 2

@@ -1,4 +1,4 @@
-"""Rounding of values to grid steps, and conversion of noisy steps back."""
+"""Rounding of numbers to a grid before noise is added, and conversion of noisy grid steps back."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,15 +26,16 @@ Values = int | float | Sequence[int] | Sequence[float] | NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The multiples of ``step``, or the integers if there is no step.
+    """The multiples of ``step``, or the integers if ``step`` is None.
 
     Claim: rounding to the nearest multiple, ties upward, commutes with shifts by full steps and
            never reverses an order. So if a number changes by at most k full steps, it still does
-           after rounding. Otherwise it changes by less than one step more.
-    Why:   floor(x / step + 1/2) is nondecreasing, and adding a full step adds exactly 1. Doubles
-           only propose; a value close to a tie is rounded in exact arithmetic. There a double
-           with a fraction means the decimal that it prints as, as everywhere: with step 0.1 both
-           0.15 and 0.25 are ties, although the double 0.15 is below one.
+           after rounding. If it changes by at most k steps and k is not an integer, the rounded
+           number changes by less than k + 1 steps.
+    Why:   floor(x / step + 1/2) is nondecreasing, and adding a full step to x adds exactly 1. If
+           doubles show that x is close to a tie, it is rounded in exact arithmetic. As everywhere
+           in confide, a double that is not an integer then means the decimal that it prints as.
+           With step 0.1, both 0.15 and 0.25 are ties, although the double 0.15 is below the tie.
     """
 
     step: Fraction | None = None
@@ -50,7 +51,7 @@ class Grid:
         return cls(exact)
 
     def read(self, values: Values, name: str = "x") -> Integers:
-        """Return the values in grid steps, as an array of the same shape (0-d for one value)."""
+        """Return the values rounded to grid steps, as an array of the same shape (0-d for one)."""
         if self.step is None:
             return read_integers(name, values)
         array = _as_array(name, values)
@@ -66,7 +67,7 @@ class Grid:
         return _round_to_steps(near, near if array.dtype.kind == "f" else array, self.step)
 
     def write(self, steps: Integers, like: Values) -> Any:
-        """Return noisy steps in the form and unit of the original values."""
+        """Return noisy grid steps as numbers: a number, a list, or an array, as ``like`` is."""
         scaled: NDArray[Any] = steps if self.step is None else steps * float(self.step)
         if isinstance(like, np.ndarray) and like.ndim:
             return scaled
@@ -88,12 +89,16 @@ class Grid:
 
     def interval(self, law: Law, confidence: Fraction) -> tuple[Any, Any]:
         """Return the narrowest symmetric range that contains the noise with this confidence."""
-        width = half_width(law, 1 - confidence)
-        reach = width if self.step is None else width * float(self.step)
-        return -reach, reach
+        steps = half_width(law, 1 - confidence)
+        width = steps if self.step is None else steps * float(self.step)
+        return -width, width
 
-    def moves(self, sensitivity: Fraction, cells: int | None) -> Fraction:
-        """Return the l1 sensitivity in steps after rounding, for values with this sensitivity."""
+    def sensitivity_in_steps(self, sensitivity: Fraction, cells: int | None) -> Fraction:
+        """Return the l1 sensitivity of rounded values in grid steps.
+
+        ``sensitivity`` is that of the values before rounding; one unit changes at most ``cells``
+        of them.
+        """
         if self.step is None:
             return sensitivity
         ratio = sensitivity / self.step
@@ -109,12 +114,12 @@ class Grid:
 
 
 def saturate(value: Integer) -> int:
-    """Return the value, clipped to the range of an answer."""
+    """Return the value, clipped to [-2**61, 2**61]."""
     return int(max(-MAX_VALUE, min(value, MAX_VALUE)))
 
 
 def read_one(name: str, value: object) -> int:
-    """Return one integer within 2**61; the error for any other value does not quote it."""
+    """Return one integer within 2**61, or raise an error that does not quote the value."""
     array = read_integers(name, value)
     if array.ndim:
         raise BadDeclaration(f"{name} must be one whole number, got {_describe(value)}")
@@ -158,7 +163,10 @@ def _describe(values: object) -> str:
 
 
 def _round_to_steps(near: NDArray[np.float64], exact: NDArray[Any], step: Fraction) -> Integers:
-    """Return exact grid steps: from doubles if they leave no doubt, else from fractions."""
+    """Return each value rounded to grid steps: in doubles, or in fractions if close to a tie.
+
+    ``near`` are the values as doubles; ``exact`` are the values as the caller passed them.
+    """
     quotient = near / float(step)
     rounded = np.floor(quotient + 0.5)
     doubtful = np.abs(quotient - rounded) >= 0.5 - TIE_MARGIN * np.maximum(1.0, np.abs(quotient))

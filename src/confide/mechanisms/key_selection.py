@@ -34,10 +34,11 @@ class KeySelection:
              p = P(1 + Z >= t) and L = keys_per_unit; t is the smallest with d <= delta. The same
              d holds under add-remove and replace.
     Why:     the keys that both neighboring datasets contain form a noisy histogram. One dataset
-             has k keys of its own, the other k', each with one unit; k and k' are at most L. With
-             probability (1 - p)^k for the first dataset and (1 - p)^k' for the second, none of
-             these keys is selected, independently of the rest, and then the output is that of the
-             histogram. Both are at least 1 - d. So each output distribution is a mixture of the
+             has k keys that the other lacks, and the other has k' such keys, each with one unit; k
+             and k' are at most L. With probability (1 - p)^k for the first dataset and (1 - p)^k'
+             for the second, none of these keys is selected, independently of the rest, and then
+             the output is that of the histogram. Both probabilities are at least 1 - d. So each
+             output distribution is a mixture of the
              histogram's, with weight 1 - d, and another one, with weight d. The two histograms'
              output distributions satisfy epsilon-DP (or mu-Gaussian DP).
     Source:  [KKMN09], [DVGM22]; the bound for L > 1 is argued above.

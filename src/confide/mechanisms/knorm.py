@@ -1,4 +1,4 @@
-"""K-norm mechanism: joint noise for several statistics, shaped by a box or a polytope."""
+"""K-norm mechanism: noise for several statistics together, shaped like a box or a polytope."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +21,15 @@ __all__ = ["Body", "Box", "Facet", "KNorm", "Point", "Polytope", "Surface", "tri
 
 Point = tuple[Fraction, ...]
 Facet = tuple[Point, ...]
+"""The d vertices of a simplex in d dimensions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surface:
-    """Simplices that tile the surface of a polytope, weighted by the volumes of their cones."""
+    """Simplices that tile the surface of a polytope around the origin.
+
+    The weight of each is proportional to the volume of the cone that it spans with the origin.
+    """
 
     facets: tuple[Facet, ...]
     weights: tuple[int, ...]
@@ -37,9 +41,9 @@ def triangulate(corners: Sequence[Point]) -> Surface:
     Claim:   the cones from the origin over the simplices tile space, and each simplex is part of
              the surface. The weight of a simplex is |det| of its corners, times a common factor.
     Why:     every facet is in a hyperplane a.x = 1 with all corners on one side, and is spanned
-             by corners; we try all choices of d of them. A facet is divided into simplices by
-             joining its first corner to the simplices of those of its own facets that do not
-             contain it (the pulling triangulation), which tiles any polytope.
+             by corners; we try all choices of d corners in d dimensions. A facet is divided into
+             simplices by joining its first corner to the simplices of those of its own facets that
+             do not contain this corner (the pulling triangulation), which tiles any polytope.
     Source:  [GO04] for the pulling triangulation.
     Checked: tests/mechanisms/test_knorm_polytope.py (volumes, every direction in one cone).
     """
@@ -54,8 +58,9 @@ def triangulate(corners: Sequence[Point]) -> Surface:
         for simplex in _pull_triangulation(face, faces, size)
     ]
     sizes = [abs(_matrix(simplex).det()) for simplex in simplices]
-    common = lcm(*(int(part.q) for part in sizes))
-    return Surface(tuple(simplices), tuple(int(part.p) * common // int(part.q) for part in sizes))
+    common = lcm(*(int(volume.q) for volume in sizes))
+    weights = tuple(int(volume.p) * common // int(volume.q) for volume in sizes)
+    return Surface(tuple(simplices), weights)
 
 
 def _faces(points: list[Point], size: int) -> Iterator[frozenset[int]]:
@@ -77,9 +82,12 @@ def _matrix(rows: Sequence[Point]) -> fmpq_mat:
 
 
 def _borders(face: frozenset[int], faces: set[frozenset[int]]) -> set[frozenset[int]]:
-    """Return the maximal proper faces of ``face``, by intersection with other facets."""
+    """Return the facets of ``face``: its maximal intersections with other facets in ``faces``.
+
+    Faces are sets of the indices of their points.
+    """
     shared = {face & other for other in faces if not face <= other} - {frozenset()}
-    return {part for part in shared if not any(part < other for other in shared)}
+    return {border for border in shared if not any(border < other for other in shared)}
 
 
 def _pull_triangulation(
@@ -102,7 +110,7 @@ MEAN_SEPARATION: Final = Fraction(1, 10**12)
 
 @runtime_checkable
 class Body(Protocol):
-    """A symmetric convex body that contains every change one unit can make."""
+    """A symmetric convex body K that contains every change of the statistics by one unit."""
 
     @property
     def size(self) -> int:
@@ -110,11 +118,14 @@ class Body(Protocol):
         ...
 
     def noise(self, epsilon: Fraction) -> BoxNoise | ConeNoise:
-        """Return noise with density proportional to exp(-epsilon |z|_K)."""
+        """Return noise with density proportional to exp(-epsilon |z|_K).
+
+        |z|_K is the factor by which the body must be scaled to reach z.
+        """
         ...
 
     def tail(self, index: int, reach: Fraction) -> arb:
-        """Return a ball around P(|z_index| >= reach) for that noise at epsilon 1."""
+        """Return a ball around P(|z_index| >= reach) for noise z of epsilon 1, before rounding."""
         ...
 
 
@@ -122,14 +133,16 @@ class Body(Protocol):
 class Box:
     """The box of all vectors with |z_i| <= half_width_i.
 
-    The l-infinity ball has equal half-widths (k counts, each changed by at most 1). A row with a
-    value within h of the center changes (count, sum of centered values) by (1, v) or (-1, -v) with
-    |v| <= h. The hull of these vectors is the box with half-widths 1 and h.
+    A box with equal half-widths suits k counts of which one unit changes each by at most 1. A row
+    whose value is within h of a center changes (count, sum of value minus center) by (1, v) or
+    (-1, -v) with |v| <= h. The hull of these vectors is the box with half-widths 1 and h.
 
-    Claim:   P(|z_i| >= t h_i) = Q(d + 1, t) - t Q(d, t) / d at epsilon 1, with Q the regularized
-             upper gamma function.
-    Why:     |z_i| = h_i R u with R of distribution Gamma(d + 1) and u uniform. P(R u >= t) is the
-             mean of 1 - t / R over R >= t, and r^d / r = r^(d-1) lowers the order by one.
+    Claim:   for the noise z at epsilon 1 in d dimensions, P(|z_i| >= t h_i) equals
+             Q(d + 1, t) - t Q(d, t) / d, where h_i is the half-width and Q the regularized upper
+             gamma function.
+    Why:     |z_i| = h_i R u, where R has distribution Gamma(d + 1) and u is uniform on [0, 1].
+             P(R u >= t) is the mean of 1 - t / R on R >= t, and 0 elsewhere. In the mean of t / R,
+             r^d / r = r^(d-1) lowers the order of the gamma function by one.
     Checked: tests/mechanisms/test_knorm.py.
     """
 
@@ -149,7 +162,7 @@ class Box:
         return len(self.half_widths)
 
     def noise(self, epsilon: Fraction) -> BoxNoise:
-        """Return noise whose level sets are scaled copies of this box."""
+        """Return noise whose density is constant on the surface of each scaled copy of this box."""
         check_scale("half_widths / epsilon", max(self.half_widths) / epsilon)
         return BoxNoise(tuple(width / epsilon for width in self.half_widths))
 
@@ -165,11 +178,14 @@ class Polytope:
 
     Claim:   the number that ``tail`` encloses is at least P(|z_i| >= t) at epsilon 1, and exceeds
              it by less than one part in 10^9 for tails above 10^-30.
-    Why:     in the cone of a facet z_i = X - Y, where X and Y are sums of independent exponentials
-             with the facet's positive and negative i-th coordinates as means. For distinct means
-             a_j the tail of X is the sum of w_j exp(-t / a_j) with w_j = prod a_j / (a_j - a_k).
-             So P(X - Y > t) is that sum with each term times E exp(-Y / a_j) = prod 1 / (1 + b_k
-             / a_j). Raising a mean only raises the tail, so equal means are separated upward.
+    Why:     in the cone of a facet, z_i = X - Y, where X and Y are sums of independent exponential
+             variables. Those of X have as means a_j the positive i-th coordinates of the facet's
+             vertices, and those of Y have as means b_k the absolute values of the negative ones.
+             If all a_j differ, P(X > t) is the sum over j of w_j exp(-t / a_j), with w_j the
+             product over k != j of a_j / (a_j - a_k). P(X - Y > t) is this sum with each term
+             multiplied by the mean of exp(-Y / a_j), which is the product over k of
+             1 / (1 + b_k / a_j). Raising a mean only raises the tail, so equal means are separated
+             upward.
     Source:  [HT10] for the distribution.
     Checked: tests/mechanisms/test_knorm.py.
     """
@@ -193,7 +209,7 @@ class Polytope:
         return len(self.corners[0])
 
     def noise(self, epsilon: Fraction) -> ConeNoise:
-        """Return noise whose level sets are scaled copies of this polytope."""
+        """Return noise whose density is constant on the surface of scaled copies of this body."""
         check_scale(
             "corners / epsilon", max(abs(x) for point in self.corners for x in point) / epsilon
         )
@@ -207,9 +223,9 @@ class Polytope:
         """Return a ball around P(|z_index| >= reach) at epsilon 1, or slightly above it."""
         total = arb(0)
         for facet, weight in zip(self.surface.facets, self.surface.weights, strict=True):
-            ups = [corner[index] for corner in facet if corner[index] > 0]
-            downs = [-corner[index] for corner in facet if corner[index] < 0]
-            total += weight * (_excess(ups, downs, reach) + _excess(downs, ups, reach))
+            a = [corner[index] for corner in facet if corner[index] > 0]
+            b = [-corner[index] for corner in facet if corner[index] < 0]
+            total += weight * (_difference_tail(a, b, reach) + _difference_tail(b, a, reach))
         return total / sum(self.surface.weights)
 
 
@@ -225,32 +241,37 @@ def _read_corners(corners: Sequence[Sequence[Number]]) -> tuple[Point, ...]:
     return tuple(tuple(fraction("corners", x, "finite numbers") for x in row) for row in rows)
 
 
-def _excess(ups: list[Fraction], downs: list[Fraction], reach: Fraction) -> arb:
-    """Return a ball just above P(X - Y > reach), for sums X and Y of independent exponentials."""
-    means = [ball(mean * (1 + MEAN_SEPARATION * place)) for place, mean in enumerate(sorted(ups))]
+def _difference_tail(a: list[Fraction], b: list[Fraction], reach: Fraction) -> arb:
+    """Return a ball around or just above P(X - Y > reach).
+
+    X and Y are sums of independent exponentials with the means ``a`` and ``b``.
+    """
+    means = [ball(mean * (1 + MEAN_SEPARATION * index)) for index, mean in enumerate(sorted(a))]
     total = arb(0)
     for mean in means:
         term = (-ball(reach) / mean).exp()
         for other in means:
             term *= 1 if other is mean else mean / (mean - other)
-        for down in downs:
-            term /= 1 + ball(down) / mean
+        for mean_of_y in b:
+            term /= 1 + ball(mean_of_y) / mean
         total += term
     return total
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class KNorm:
-    """A mechanism that adds noise with the shape of a body to an integer vector.
+    """A mechanism that adds noise, shaped like a convex body, to a vector of integers.
 
-    ``body`` must contain every vector by which one unit can change the released vector. To release
-    several vectors at once, one per row, each unit must change at most one row.
+    ``body`` must contain every vector by which one unit can change the released vector. Several
+    vectors, one per row, can be released at once if each unit changes at most one row.
 
-    Law:     x + round(z), where z has density proportional to exp(-epsilon |z|_K) on R^d.
+    Law:     x + round(z), where z has density proportional to exp(-epsilon |z|_K) on R^d, and
+             |z|_K is the factor by which the body K must be scaled to reach z.
     Claim:   epsilon-DP.
-    Why:     changing x by a vector of the body changes |y - x|_K by at most 1, by the triangle
-             inequality, so densities differ by a factor of at most exp(epsilon). On integers
-             x + round(z) = round(x + z), which is post-processing, as is saturating.
+    Why:     let y = x + z. Changing x by a vector of the body changes |y - x|_K by at most 1, by
+             the triangle inequality, so the densities of y differ by a factor of at most
+             exp(epsilon). On integers x + round(z) = round(x + z), which is post-processing of y,
+             and so is saturating.
     Source:  [HT10]; sampled exactly, see noise/joint.py.
     Checked: tests/mechanisms/test_knorm.py (law), tests/audit/test_claims.py (claim).
 

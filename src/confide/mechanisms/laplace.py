@@ -14,7 +14,7 @@ __all__ = ["Laplace"]
 
 @dataclass(frozen=True, slots=True, init=False)
 class Laplace:
-    """A mechanism that adds two-sided geometric noise to numbers.
+    """A mechanism that adds two-sided geometric noise to integers, or to numbers on a grid.
 
     ``sensitivity`` is the most that one unit can change all numbers released together, as a sum of
     absolute differences (the l1 sensitivity). ``cells``, if given, is the number of values that
@@ -22,11 +22,11 @@ class Laplace:
 
     Law:     P(Z = z) = tanh(1 / 2b) * exp(-|z| / b) over the integers, independent for each
              number, with b = s / epsilon where s is the sensitivity in grid steps.
-    Claim:   epsilon-DP; for ``cells`` = 1 its curve is that of one shifted coordinate.
-    Why:     a change of s in the input, in l1, changes the sum of |y_i - x_i| by at most s. So
-             the two probabilities of any output y differ by a factor of at most exp(s / b).
-             Rounding to the grid changes each changed cell by less than one step more; ``s``
-             includes this. Saturating the sum is post-processing.
+    Claim:   epsilon-DP; for ``cells`` = 1, the loss is the smaller `LaplaceLoss`.
+    Why:     a change of the input x by s, in l1, changes the sum of |y_i - x_i| by at most s, for
+             any output y. So the two probabilities of y differ by a factor of at most exp(s / b).
+             Rounding to the grid moves each value that changes by less than one step more; s
+             includes this. Saturating the noisy values is post-processing.
     Source:  [DMNS06], [GRS12]; sampled exactly, see noise/sampler.py.
     Checked: tests/mechanisms/test_laplace.py (law), tests/audit/test_claims.py (claim).
 
@@ -57,7 +57,7 @@ class Laplace:
         exact = positive("sensitivity", sensitivity), positive("epsilon", epsilon)
         exact_grid = Grid.of(grid)
         count = None if cells is None else integer("cells", cells, low=1, high=MAX_VALUE)
-        steps = exact_grid.moves(exact[0], count)
+        steps = exact_grid.sensitivity_in_steps(exact[0], count)
         noise = DiscreteLaplace(steps / exact[1])
         names = ("sensitivity", "epsilon", "grid", "cells", "noise", "steps")
         for name, value in zip(names, (*exact, exact_grid, count, noise, steps), strict=True):
@@ -71,7 +71,7 @@ class Laplace:
         return PureLoss(epsilon=self.epsilon)
 
     def release(self, x: Values, *, entropy: Entropy = SYSTEM) -> Any:
-        """Return ``x`` plus noise, in the form of ``x``."""
+        """Return ``x`` plus noise: a number, a list, or an array, as ``x`` is."""
         self.grid.check_cells(x, self.cells)
         return self.grid.add_noise(self.noise, x, entropy)
 

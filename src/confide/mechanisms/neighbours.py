@@ -1,4 +1,4 @@
-"""Neighboring relations, and the sensitivities of common statistics."""
+"""The two relations of neighboring databases, and the sensitivities of common statistics."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,7 +28,10 @@ class Neighbours(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The most that a vector of statistics changes between neighboring databases, in each norm."""
+    """The most that a vector of statistics changes between neighboring databases, in each norm.
+
+    ``l0`` is the number of statistics that change; ``largest`` is the most that any one changes.
+    """
 
     l0: int
     l1: Fraction
@@ -39,13 +42,15 @@ class Sensitivity:
 def histogram_sensitivity(
     neighbours: Neighbours | str, *, cells: int = 1, rows: int = 1
 ) -> Sensitivity:
-    """Return the sensitivity of counts with at most ``rows`` rows per unit in ``cells`` cells each.
+    """Return the sensitivity of a histogram: row counts by cell.
+
+    One unit has rows in at most ``cells`` cells, and at most ``rows`` rows in each.
 
     Claim:   l1 is cells * rows under add-remove and twice that under replace; the squared l2 is
              cells * rows^2 and twice that; no single count changes by more than ``rows``.
     Why:     adding a unit raises each of its cells by at most ``rows``. Replacing one removes
-             such a unit and adds another, which can be in different cells. In a common cell the
-             two changes have opposite signs, so its count changes by at most ``rows``.
+             such a unit and adds another, which can be in different cells. If both are in one
+             cell, the two changes have opposite signs, so its count changes by at most ``rows``.
     Checked: tests/mechanisms/test_neighbours.py (all small databases).
 
     >>> histogram_sensitivity("add-remove").l1, histogram_sensitivity("replace").l1

@@ -17,12 +17,14 @@ class PermuteAndFlip(Selector):
     Law:     visit the candidates in random order and accept each with probability
              exp(rate * (score - best)), until one is accepted; rate = epsilon / (2 s), or
              epsilon / s for monotone scores.
-    Claim:   epsilon-DP; the same accuracy bound as `Exponential`, and no larger expected gap.
-    Why:     it is the noisy maximum with exponential noise (not the exponential mechanism, which
-             needs Gumbel noise). Fix the noise of all other candidates, and let m be their
-             greatest rate * score + noise. Candidate i wins with probability
-             min(1, exp(rate * score_i - m)), and one unit changes m - rate * score_i by at most
-             2 s rate = epsilon, or s rate = epsilon if all scores change in the same direction.
+    Claim:   epsilon-DP; the same accuracy bound as `Exponential`, and an expected distance from
+             the best score that is not larger.
+    Why:     the law is that of the noisy maximum with exponential noise (not that of the
+             exponential mechanism, which needs Gumbel noise). Fix the noise of all candidates
+             except i, and let m be their greatest rate * score + noise. Candidate i wins with
+             probability min(1, exp(rate * score_i - m)), and one unit changes m - rate * score_i by
+             at most 2 s rate = epsilon, or s rate = epsilon if all scores change in the same
+             direction.
     Source:  [MS20], [DKSSWXZ21].
     Checked: tests/mechanisms/test_selection.py (law, accuracy), tests/audit/test_claims.py.
 

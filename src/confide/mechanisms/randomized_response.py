@@ -1,4 +1,4 @@
-"""Randomized response: local privacy for categories."""
+"""Randomized response: each unit reports its own category with local privacy."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -23,8 +23,8 @@ class RandomisedResponse:
     Law:     the truth with probability e^epsilon / (e^epsilon + k - 1), each other category with
              probability 1 / (e^epsilon + k - 1), for k categories.
     Claim:   epsilon-DP for each single report (the local model).
-    Why:     the probabilities of a report under two true categories are equal or differ by
-             exactly the factor e^epsilon.
+    Why:     for two true categories, the probabilities of a report are equal or differ by exactly
+             the factor e^epsilon.
     Source:  [War65], [KLNRS11].
     Checked: tests/mechanisms/test_randomized_response.py (law, estimate),
              tests/audit/test_claims.py (claim).
@@ -62,10 +62,11 @@ class RandomisedResponse:
         return reports if isinstance(x, np.ndarray) else reports.tolist()
 
     def estimate(self, reports: NDArray[np.int64] | list[int]) -> tuple[list[float], list[float]]:
-        """Return the estimated share of each true category, and its standard error.
+        """Return the estimated fraction of each true category, and its standard error.
 
-        Why: with p the probability of the truth and r = (1 - p) / (k - 1), a category with share
-             f is reported with probability f p + (1 - f) r; solving for f is unbiased.
+        Why: let p be the probability of a truthful report, and r = (1 - p) / (k - 1). A category
+             that a fraction f of the units has is reported with probability f p + (1 - f) r, so
+             solving for f gives an unbiased estimate.
         """
         observed = self._read("reports", reports)
         truth = float(self.chance_of_truth())

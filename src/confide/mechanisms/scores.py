@@ -1,4 +1,4 @@
-"""Shared code of selection mechanisms: reading scores and bounding the regret."""
+"""Shared code of mechanisms that choose a candidate: reading scores and bounding the regret."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,7 +20,7 @@ class Selector:
 
     ``sensitivity`` is the most that one unit can change any candidate's score. ``monotone=True``
     declares that one unit changes all scores in the same direction, as with counts under
-    add-remove. Then the same epsilon buys twice the accuracy.
+    add-remove. Then the same epsilon gives half the regret.
     """
 
     sensitivity: Fraction
@@ -36,17 +36,18 @@ class Selector:
 
     @property
     def rate(self) -> Fraction:
-        """The factor that scales a score before noise of unit scale is added."""
+        """The factor by which scores are multiplied before noise of scale 1 is added."""
         return self.epsilon / (self.sensitivity * (1 if self.monotone else 2))
 
     def regret(self, candidates: int, confidence: Number = 0.95) -> float:
-        """Return (ln d + ln(1 / (1 - confidence))) / rate, rounded up.
+        """Return a bound on how far the chosen score is below the best one, at this confidence.
 
+        Law:    the bound is (ln d + ln(1 / (1 - confidence))) / rate for d candidates, rounded up.
         Claim:  of d candidates without weights, the chosen score is below the best by less than
-                this, with at least this confidence.
-        Why:    for either noise distribution, a candidate with a gap g wins only if its noise
-                exceeds that of the best by rate * g. This has probability at most exp(-rate * g),
-                and there are at most d such candidates.
+                the bound, with at least this confidence.
+        Why:    for exponential and for Gumbel noise, a candidate whose score is g below the best
+                wins only if its noise exceeds that of the best by rate * g. This has probability at
+                most exp(-rate * g), and there are at most d such candidates.
         Source: [MT07]; Theorem 6 of [Smi17], with its factor 4 lowered to the 2 that suffices.
         """
         count = integer("candidates", candidates, low=1, high=MAX_VALUE)

@@ -1,4 +1,4 @@
-"""Sparse vector technique: many threshold comparisons at the price of the few above it."""
+"""Sparse vector technique: many comparisons with a threshold, where only values above it cost."""
 
 import os
 import threading
@@ -29,22 +29,24 @@ SPLIT_BITS: Final = 20
 
 
 class SparseVector:
-    """A session that compares values with a threshold until B of them are above it.
+    """A session that compares values with a threshold until a given number of them are above it.
 
     Answers "below" are free. After ``above`` answers "above", every further query is refused.
     ``monotone=True`` declares that one unit changes all values in the same direction. With
     ``answers`` (a fraction of epsilon between 0 and 1), `ask_value` returns the noisy value with
     each "above".
 
-    Law:     "above" if value + V >= threshold + T, with discrete Laplace noise: T once, of scale
-             s / e1; a new V for every query, of scale 2 B s / e2 (B s / e2 for monotone values).
-             A returned value has separate noise, of scale B s / e3.
+    Law:     "above" if value + V >= threshold + T, with discrete Laplace noise. T is drawn once,
+             with scale s / e1, where s is ``sensitivity``. V is new for every query, with scale
+             2 B s / e2 (B s / e2 for monotone values), where B is ``above``. A returned value has
+             separate noise, with scale B s / e3, where e3 is ``answers`` times epsilon.
     Claim:   epsilon-DP for the whole session, epsilon = e1 + e2 + e3, for any choice of queries.
-    Why:     compare neighboring datasets by raising T by s: every "below" stays below, for any V,
-             and every "above" stays above if its V rises by 2 s. The first costs e1, and each of
-             the at most B others costs e2 / B. If all values increase, V needs to rise by s only.
-             If all decrease, T stays and V rises by s. Returned values are B Laplace answers. The
-             ratio e1 : e2 = 1 : (2 B)^(2/3), or 1 : B^(2/3), minimizes the variance of V - T.
+    Why:     map each noise on one dataset to a noise on its neighbor with the same answers. Raise
+             T by s: every "below" stays below, for any V, and every "above" stays above if its V
+             rises by 2 s. Raising T costs e1, and raising each of the at most B values of V costs
+             e2 / B. For monotone values, it suffices to raise V by s: if all values increase, T
+             rises too; if all decrease, T stays. Returned values are B Laplace answers. The ratio
+             e1 : e2 = 1 : (2 B)^(2/3), or 1 : B^(2/3), minimizes the variance of V - T.
     Source:  [DR14], [LSL17] (Algorithm 7 and the split).
     Checked: tests/mechanisms/test_sparse_vector.py (law, claim for short sessions in full),
              tests/audit/test_claims.py (claim), tests/audit/test_known_bad.py (wrong variants).
@@ -86,22 +88,20 @@ class SparseVector:
         self.above = integer("above", above, low=1, high=10**9)
         self.sensitivity = integer("sensitivity", sensitivity, low=1, high=MAX_VALUE)
         self.epsilon = positive("epsilon", epsilon)
-        given = _fraction_of_epsilon("answers", answers) * self.epsilon
-        moves = 1 if read_flag("monotone", monotone) else 2
-        first = (self.epsilon - given) / (1 + _best_ratio(moves * self.above))
-        second = self.epsilon - given - first
-        self._threshold_noise = DiscreteLaplace(self.sensitivity / first)
-        self._query_noise = DiscreteLaplace(moves * self.above * self.sensitivity / second)
-        self._answer_noise = (
-            DiscreteLaplace(self.above * self.sensitivity / given) if given else None
-        )
+        e3 = _fraction_of_epsilon("answers", answers) * self.epsilon
+        factor = 1 if read_flag("monotone", monotone) else 2
+        e1 = (self.epsilon - e3) / (1 + _best_ratio(factor * self.above))
+        e2 = self.epsilon - e3 - e1
+        self._threshold_noise = DiscreteLaplace(self.sensitivity / e1)
+        self._query_noise = DiscreteLaplace(factor * self.above * self.sensitivity / e2)
+        self._answer_noise = DiscreteLaplace(self.above * self.sensitivity / e3) if e3 else None
         self._entropy, self._lock, self._process = entropy, threading.Lock(), os.getpid()
         self._left = self.above
         self._noisy_threshold: Integer = self.threshold + self._threshold_noise.draw_one(entropy)
 
     @property
     def loss(self) -> PureLoss:
-        """The privacy loss of the whole session, reserved at its start."""
+        """The privacy loss of the whole session, which must be paid at its start."""
         return PureLoss(epsilon=self.epsilon)
 
     @property
@@ -111,7 +111,10 @@ class SparseVector:
 
     @property
     def secret(self) -> int:
-        """The noisy threshold, as secret as the data; it lets a session outlive its process."""
+        """The noisy threshold, with which another process can `resume` the session.
+
+        It is as secret as the data.
+        """
         return int(self._noisy_threshold)
 
     @property
@@ -120,7 +123,9 @@ class SparseVector:
         return self._threshold_noise.exact_scale, self._query_noise.exact_scale
 
     def resume(self, secret: int, left: int) -> None:
-        """Resume another session on the same terms, before this one answers any query.
+        """Continue another session with the same arguments, before this one answers any query.
+
+        ``secret`` and ``left`` are those of the other session.
 
         # Privacy: the two count as one session only if no third one resumes from the same state.
         # The code that stores ``secret`` must ensure this.
@@ -167,12 +172,13 @@ class SparseVector:
             )
 
     def interval(self, confidence: Number = 0.95) -> tuple[int, int]:
-        """Return a range around the threshold; an answer about a value outside it is correct.
+        """Return the range of distances from the threshold at which an answer may be wrong.
 
-        Claim: with at least this confidence, for any single value outside the range.
+        Claim: the answer about any single value outside (threshold + low, threshold + high) is
+               correct with at least this confidence, where (low, high) is the result.
         Why:   an answer is wrong only if V - T reaches the value's distance from the threshold,
-               which is then at least the width plus 1. V - T is distributed as the convolution of
-               two two-sided geometric distributions, summed in closed form.
+               which is outside the range at least high + 1. The distribution of V - T is the
+               convolution of two two-sided geometric ones, summed in closed form.
         """
         miss = 1 - probability("confidence", confidence, zero=False)
         width = first_integer(
@@ -198,19 +204,25 @@ def _fraction_of_epsilon(name: str, value: object) -> Fraction:
     return part
 
 
-def _best_ratio(moves: int) -> Fraction:
-    """Return about moves^(2/3), the best ratio of e2 to e1; any positive ratio is private."""
+def _best_ratio(scale: int) -> Fraction:
+    """Return about scale^(2/3), the best ratio of e2 to e1 if V has scale ``scale`` * s / e2.
+
+    Any positive ratio gives the same privacy.
+    """
     with ctx.workprec(64):
-        root = arb(moves) ** (arb(2) / 3)
+        root = arb(scale) ** (arb(2) / 3)
     return Fraction(round(float(root) * 2**SPLIT_BITS), 2**SPLIT_BITS)
 
 
 def _tail_of_sum(first: Fraction, second: Fraction, width: int) -> arb:
     """Return a ball around P(|X + Y| > width), for independent discrete Laplace X and Y.
 
-    Why: with p = exp(-1/first), r = exp(-1/second), the sum of p^|j| r^|k - j| over j is, for
-         k >= 0, A + (p^k + r^k) p r / (1 - p r), where A = (p^(k+1) - r^(k+1)) / (p - r), or
-         (k + 1) p^k when p = r; adding over k > width gives geometric sums.
+    ``first`` and ``second`` are their scales.
+
+    Why: let p = exp(-1 / first) and r = exp(-1 / second). P(X + Y = k) is proportional to the sum
+         of p^|j| r^|k - j| over all j. For k >= 0 this is A + (p^k + r^k) p r / (1 - p r), where
+         A = (p^(k+1) - r^(k+1)) / (p - r), or (k + 1) p^k if p = r. Adding over k > width gives
+         geometric sums.
     """
     p, r = (-1 / ball(first)).exp(), (-1 / ball(second)).exp()
     above_p, above_r = p ** (width + 1) / (1 - p), r ** (width + 1) / (1 - r)
