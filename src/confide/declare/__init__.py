@@ -1,4 +1,4 @@
-"""The owner's declaration: columns, units, tables, limits, and the budget, or `confide.toml`."""
+"""The owner's declaration: tables, columns, units, limits, and the budget; also as a TOML file."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -1,4 +1,4 @@
-"""`Budget` and `Limits`, and the keyword arguments that set a price."""
+"""The owner's `Budget` and `Limits`, and the keyword arguments with which analysts set a price."""
 
 import inspect
 import re
@@ -136,8 +136,9 @@ class LimitRule:
 class Limits:
     """Limits within the budget: per calendar window for all analysts, per analyst, per purpose.
 
-    The spending of all analysts counts against one budget, so collusion gains nothing. ``reuse``
-    says which stored answers are free for an analyst: their own, or everyone's.
+    The spending of all analysts counts against one budget, so collusion gains nothing. With
+    ``reuse="own"``, an analyst gets stored answers to the analyst's own earlier queries for free;
+    with ``reuse="all"``, those to everyone's.
 
     >>> limits = Limits(month="10%", analysts={"ana": 0.25}, purposes={"planning": Limit(0.5)})
     >>> [str(rule) for rule in limits.rules("ana", "")]
@@ -205,7 +206,7 @@ class Limits:
 
 
 def read_share(name: str, value: object) -> Share:
-    """Return a share of the budget, above 0 and at most 1; the error for others names ``name``."""
+    """Return a share of the budget, above 0 and at most 1; errors call the argument ``name``."""
     if isinstance(value, Share):
         share = value
     else:
@@ -219,6 +220,7 @@ def read_share(name: str, value: object) -> Share:
 
 
 def _read_windows(given: Mapping[str, Number | Share], allowed: str) -> Mapping[Window, Share]:
+    """Return limits by window; the error for an unknown window ends with ``allowed``."""
     unknown = sorted(set(given) - set(Window))
     if unknown:
         raise BadDeclaration(f"{unknown[0]} is not understood; {allowed}")
@@ -293,7 +295,10 @@ DEFAULTS: Final[dict[str, object]] = {"confidence": 0.95, "fresh": False}
 
 
 def show_keywords(cls: C) -> C:
-    """Show the keywords behind ``**want`` in the signatures of a class's methods, as in help()."""
+    """List the keywords that ``**want`` accepts in the signatures of a class's methods.
+
+    So `help` and editors show ``epsilon=`` and others instead of ``**want``.
+    """
     for method in vars(cls).values():
         signature = inspect.signature(method) if inspect.isfunction(method) else None
         if signature is not None and "want" in signature.parameters:
@@ -305,7 +310,7 @@ def show_keywords(cls: C) -> C:
 
 
 def _keyword_parameters(want: inspect.Parameter, taken: set[str]) -> Iterator[inspect.Parameter]:
-    """Yield a parameter per keyword of ``**want: Unpack[...]`` that is not a parameter already."""
+    """Yield a parameter for each keyword of ``**want: Unpack[...]`` whose name is not ``taken``."""
     (listed,) = want.annotation.__args__
     for name, kind in get_type_hints(listed).items():
         if name not in taken:

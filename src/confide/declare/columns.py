@@ -1,7 +1,7 @@
 """Column types with bounds: `Int`, `Float`, `Category`, `Text`, `Bool`, and `Date`.
 
-Bounds are enforced, not trusted: the engine clips the values of every row. Bounds must come from
-domain knowledge, never from the data.
+The engine clips the values of every row to the declared bounds, so a wrong bound costs accuracy
+but not privacy. Bounds must come from domain knowledge, never from the data.
 """
 
 import sys
@@ -66,8 +66,8 @@ class Int:
 class Float:
     """Real numbers from ``low`` to ``high``, rounded to multiples of ``step`` in sums.
 
-    The default step is a power of two, about 2^-40 of the range: fine enough that rounding is
-    invisible in any sum, and coarse enough that every sum is an exact integer number of steps.
+    The default step is a power of two, about 2^-40 of the range. So rounding changes no sum
+    noticeably, and every sum is an exact integer number of steps.
     """
 
     kind: ClassVar[Kind] = Kind.FLOAT
@@ -171,7 +171,7 @@ Column = Int | Float | Category | Text | Bool | Date
 def finest_step(low: Fraction, high: Fraction) -> Fraction:
     """Return the power of two that divides [low, high] into about 2**40 steps.
 
-    If ``low`` equals ``high``, the number is a multiple of the step, so rounding keeps it.
+    If ``low`` equals ``high``, return a step of which this number is a multiple instead.
 
     >>> finest_step(Fraction(0), Fraction(5_000)) == Fraction(8_192, 2**40)
     True
@@ -189,7 +189,7 @@ def _is_integer(value: object) -> bool:
 
 
 def _read_code(value: object) -> int:
-    """Return a listed integer; larger ones would not be unique in a column of floats."""
+    """Return a category's integer; beyond 2**53, floats in the data could not distinguish them."""
     return integer("each of the values", value, low=1 - MAX_INTEGER, high=MAX_INTEGER - 1)
 
 

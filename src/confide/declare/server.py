@@ -1,4 +1,4 @@
-"""Settings of the server and its leaderboards, with their durations and sizes."""
+"""Settings of the server and of its leaderboards, from the declaration file."""
 
 import re
 from dataclasses import dataclass
@@ -24,10 +24,11 @@ MAX_WORKERS: Final = 64
 class ServerSettings:
     """Settings of the server; times are in seconds.
 
-    ``answer_after`` delays every answer and every refusal to a multiple of that time; 0 means no
-    delay. ``longest_wait`` is the time after which the caller of a running query must retry for
-    its answer. ``requests_per_minute`` applies to all ``workers`` together; `confide serve` sets
-    the number of workers.
+    ``answer_after`` delays every answer and every refusal until a multiple of that time has passed;
+    0 means no delay. After ``longest_wait``, the caller of a running query is asked to retry later.
+    ``requests_per_minute`` applies to all ``workers`` together; `confide serve` sets the number of
+    workers. ``questions_at_once`` is the number of queries that may run at the same time, and
+    ``largest_body`` the size limit of a request in bytes.
     """
 
     answer_after: Fraction = Fraction(0)

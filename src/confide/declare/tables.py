@@ -1,4 +1,4 @@
-"""`Table`, `PublicTable`, and their catalog."""
+"""`Table` and `PublicTable`, the owner's declarations of data, and the `Catalog` of all tables."""
 
 import hashlib
 import json
@@ -35,11 +35,12 @@ ROW: Final = Row()
 class Table:
     """A private table, whose rows are about the people to protect.
 
-    ``unit`` names the column that identifies a person, or is ``ROW``. ``max_rows_per_unit`` and
-    ``max_groups_per_unit`` limit the contribution of one unit to one answer; confide drops the
-    rest. ``unique=True`` declares one row per unit; confide checks this and skips contribution
-    bounding. ``nonnegative=True`` shows counts below zero as 0, which biases small counts.
-    ``version`` names a state of the data; change it when rows change.
+    ``source`` is a DataFrame, a file name, or the address of a database. ``unit`` names the column
+    that identifies a person, or is ``ROW`` if every row is about a different person.
+    ``max_rows_per_unit`` and ``max_groups_per_unit`` limit the contribution of one unit to one
+    answer; confide drops the rest. ``unique=True`` declares one row per unit; confide checks this
+    and skips contribution bounding. ``nonnegative=True`` shows counts below zero as 0, which biases
+    small counts. ``version`` names a state of the data; change it when rows change.
     """
 
     name: str
@@ -111,12 +112,12 @@ class PublicTable:
 
 
 def is_parquet(source: Any) -> bool:
-    """Return whether a source is a Parquet file, or a pattern for several."""
+    """Return whether a source is the name of a Parquet file, or a pattern such as *.parquet."""
     return isinstance(source, str | Path) and Path(source).suffix.lower() == ".parquet"
 
 
 def read_name(argument: str, name: object) -> str:
-    """Return a plain name; the error for others names the argument."""
+    """Return ``name`` if it is plain, or raise BadDeclaration, which mentions ``argument``."""
     if not isinstance(name, str) or not NAME.match(name):
         raise BadDeclaration(
             f"{argument} must be a plain name (letters, digits, underscores, at most 63, "
@@ -192,7 +193,7 @@ class Catalog:
     def fingerprint(self) -> str:
         """Return a hash of all declarations that noisy totals depend on.
 
-        ``nonnegative`` is not included, because it only changes the display of stored totals.
+        The hash omits ``nonnegative``, which only changes the display of stored totals.
         """
         text = json.dumps(
             {

@@ -44,7 +44,8 @@ SECTIONS: Final = [
 class Declaration:
     """The content of a declaration file.
 
-    ``ledger`` and ``anchor`` are addresses or None; ``limits`` are the limits within the budget.
+    ``ledger`` and ``anchor`` are file names or URLs, or None; ``limits`` are the limits within the
+    budget.
     """
 
     tables: tuple[Table, ...]
@@ -61,7 +62,7 @@ class Declaration:
 def read_toml(path: str | Path) -> Declaration:
     """Return the declaration in a file, or raise one error that lists all its problems by line.
 
-    It reads only this file. The data are checked against it when they are opened.
+    Only this file is read. The data are checked against the declaration when they are opened.
     """
     file = Path(path)
     try:
@@ -77,7 +78,10 @@ def read_toml(path: str | Path) -> Declaration:
 
 
 def parse_toml(content: str, *, name: str, folder: Path) -> Declaration:
-    """Return the declaration in ``content``; ``name`` is used in messages, ``folder`` for paths."""
+    """Return the declaration in ``content``.
+
+    Messages use ``name`` for the file. Relative paths start from ``folder``.
+    """
     try:
         values = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
@@ -216,8 +220,8 @@ class _Reader:
                 (), "the section [budget] is missing; write [budget] and below it epsilon = 1.0"
             )
         budget, neighbours = self._budget(parts.get("budget"))
-        kept = self._ledger(parts.get("ledger"))
-        limits = self._limits(parts, kept)
+        ledger = self._ledger(parts.get("ledger"))
+        limits = self._limits(parts, ledger)
         server = self._server(parts.get("server", {}))
         boards = [self._board(key, part) for key, part in parts.get("holdouts", {}).items()]
         tables = [self._table(key, part) for key, part in parts.get("tables", {}).items()]
@@ -233,9 +237,9 @@ class _Reader:
             tuple(known_public),
             budget,
             neighbours,
-            kept.get("url"),
+            ledger.get("url"),
             limits,
-            kept.get("anchor"),
+            ledger.get("anchor"),
             server,
             tuple(_without_none(boards)),
         )
@@ -271,9 +275,9 @@ class _Reader:
         read = self._read(path, values, SERVER) or {}
         return self.problems.attempt(path, lambda: ServerSettings(**read)) or ServerSettings()
 
-    def _limits(self, parts: dict[str, dict[str, Any]], kept: dict[str, str]) -> Limits:
+    def _limits(self, parts: dict[str, dict[str, Any]], ledger: dict[str, str]) -> Limits:
         windows = self._read(("limits",), parts.get("limits", {}), WINDOWS) or {}
-        reuse = kept.get("reuse", "own")
+        reuse = ledger.get("reuse", "own")
         analysts, purposes = (self._named(parts, key) for key in ("analysts", "purposes"))
         return Limits(analysts=analysts, purposes=purposes, reuse=reuse, **windows)
 
@@ -306,7 +310,7 @@ class _Reader:
         )
 
     def _columns(self, path: KeyPath, part: dict[str, Any]) -> dict[str, Column] | None:
-        """Return the columns, with Text in place of a column that has a problem.
+        """Return the columns, or None if there are none; a column with a problem becomes Text.
 
         So the checks of the whole table still run, and their problems are reported as well.
         """
@@ -320,9 +324,9 @@ class _Reader:
             self.problems.add(path, f"at least one column is needed; write {COLUMN_EXAMPLE}")
         columns: dict[str, Column] = {}
         for name, values in listed.items():
-            place = (*path, name)
-            column = self._column(place, values)
-            if self.problems.attempt(place, partial(read_name, "the name", name)):
+            column_path = (*path, name)
+            column = self._column(column_path, values)
+            if self.problems.attempt(column_path, partial(read_name, "the name", name)):
                 columns[name] = column if column is not None else Text()
         return columns or None
 
@@ -354,6 +358,7 @@ class _Reader:
     def _read(
         self, path: KeyPath, part: object, fields: Mapping[str, Field]
     ) -> dict[str, Any] | None:
+        """Return the valid values of a section, or None if a required one is missing or wrong."""
         values = self.problems.section(path, part)
         if values is None:
             return None
@@ -364,6 +369,7 @@ class _Reader:
         return source if "://" in source else str(self.folder / source)
 
     def _address(self, url: str) -> str:
+        """Return a URL or file name of the ledger or the anchor, relative to the folder."""
         relative = SQLITE_URL.match(url)
         if relative:
             return f"{relative[1]}{self.folder / relative[2]}"

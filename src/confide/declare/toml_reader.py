@@ -1,4 +1,4 @@
-"""Lines of TOML keys, validation of values, and collection of problems."""
+"""Validation of TOML values, with the line number of each problem; used by `toml`."""
 
 import re
 import tomllib
@@ -54,10 +54,10 @@ class Lines:
         known: dict[KeyPath, int] = {}
         section: KeyPath = ()
         for path, line, is_section in _statements(text):
-            whole = path if is_section else (*section, *path)
-            for length in range(1, len(whole)):
-                known.setdefault(whole[:length], line)
-            known[whole] = line
+            full_path = path if is_section else (*section, *path)
+            for length in range(1, len(full_path)):
+                known.setdefault(full_path[:length], line)
+            known[full_path] = line
             section = path if is_section else section
         object.__setattr__(self, "known", MappingProxyType(known))
 
@@ -94,7 +94,7 @@ def explain_error(text: str, error: Exception) -> str:
 
 
 def _statements(text: str) -> Iterator[tuple[KeyPath, int, bool]]:
-    """Yield each section header (True) and each assignment (False), with its line."""
+    """Yield the key and the line of each section header (True) and of each assignment (False)."""
     tokens = _tokens(text.replace("\r\n", "\n"))
     for first, line in tokens:
         if first == "\n":
@@ -121,6 +121,7 @@ def _skip_value(tokens: Iterator[Token]) -> None:
 
 
 def _tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a TOML document with their line numbers, without comments."""
     line = 1
     for match in TOKEN.finditer(text):
         token = match[0]
@@ -140,7 +141,10 @@ MISSING: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One key of a section: how to read its value, and an example if it is required."""
+    """A key of a section: a function that reads its value, and an example if it is required.
+
+    The function takes the key and the value, and raises BadDeclaration for a bad value.
+    """
 
     read: Callable[[str, object], Any]
     example: str = ""
