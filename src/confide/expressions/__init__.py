@@ -1,1 +1,1 @@
-"""Typed expressions over one row, used by all layers above."""
+"""Typed expressions over the values of one row, or over the keys and aggregates of one group."""

@@ -1,7 +1,7 @@
-"""Constructors that check and normalize expression nodes, for SQL and Python.
+"""Constructors of expression nodes, which check types and normalize, for SQL and Python queries.
 
-Equal queries become equal trees: AND and OR are flat, negated numbers are literals, and strings
-that are compared with dates become dates.
+Different spellings of a query become equal trees: nested ANDs and ORs become one flat call, negated
+numbers become literals, and strings that are compared with dates become dates.
 """
 
 import math
@@ -93,7 +93,7 @@ def _plain(value: object) -> object:
             day = value.astype("datetime64[D]")
             return day.item() if day == value and isinstance(day.item(), date) else value
         case datetime() if value.time() == time.min and value.tzinfo is None:
-            has_nanoseconds = getattr(value, "nanosecond", 0)  # only pandas has nanoseconds
+            has_nanoseconds = getattr(value, "nanosecond", 0)  # only pandas timestamps have them
             return value if has_nanoseconds else date(value.year, value.month, value.day)
         case np.generic():
             return value.item()
@@ -117,7 +117,7 @@ def read_day(text: str) -> Literal:
 
 
 def make_call(function: Function, *arguments: Expression) -> Expression:
-    """Return a typed function call, or refuse arguments of the wrong type."""
+    """Return a typed function call or a simpler equivalent; refuse arguments of the wrong type."""
     match function, arguments:
         case F.NEGATE, (Literal(value=bool()),):
             pass
@@ -138,7 +138,7 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
                 return arguments[0]
     if function in COMPARISONS or function in CONDITIONALS:
         arguments = _convert_dates(arguments)
-    _check_fixed(function, arguments)
+    _check_literals(function, arguments)
     _check_size(arguments)
     kinds = [argument.kind for argument in arguments]
     kind = result_kind(function, kinds)
@@ -151,12 +151,13 @@ def normalize_pattern(pattern: str) -> str:
     """Return an equivalent LIKE pattern that takes few steps per character of a string.
 
     Claim: an engine that tries each part after a % at every position of a string compares at most
-           ``MAX_PART_WILDCARDS`` wildcards at each position, besides the pattern's literal
+           ``MAX_PART_WILDCARDS`` underscores at each position, in addition to the pattern's other
            characters.
     Why:   a run of wildcards with a % in it matches any string of at least as many characters as
-           it has _. So its underscores can move before the %, to the end of the preceding part,
-           where each is compared only once. Only _ within a part, or at the end of the pattern,
-           are compared repeatedly, and these are counted.
+           it has underscores. So its underscores can move before the %, to the end of the
+           preceding part, where each is compared only once. Only underscores within a part, or at
+           the end of the pattern, are compared repeatedly. If one part has too many of these, the
+           pattern is refused.
 
     >>> normalize_pattern("%__a%_%b_%")
     '__%a_%b_%'
@@ -199,7 +200,8 @@ def _convert_dates(arguments: Sequence[Expression]) -> tuple[Expression, ...]:
     )
 
 
-def _check_fixed(function: Function, arguments: Sequence[Expression]) -> None:
+def _check_literals(function: Function, arguments: Sequence[Expression]) -> None:
+    """Refuse columns and calls where a function takes literals only."""
     start = FIRST_LITERAL_ARGUMENT.get(function, len(arguments))
     if not all(isinstance(argument, Literal) for argument in arguments[start:]):
         raise UnsupportedQuery(
@@ -260,14 +262,14 @@ def has_aggregate(expression: Expression) -> bool:
 
 
 def lift_keys(expression: Expression, keys: Sequence[Expression]) -> Expression:
-    """Rewrite a row-level expression as a group-level one, with a `Key` index for each group key.
+    """Return the expression with each group key replaced by a `Key`, which has its index.
 
-    # Privacy: a column that is not a key may reach an answer only through an aggregate, so any
-    # other column that remains is refused.
+    # Privacy: a column that is not a group key may reach an answer only through an aggregate, so
+    # refuse any column that remains outside of one.
     """
     if expression in keys:
-        place = keys.index(expression)
-        return Key(place, _kind(keys[place]))
+        index = keys.index(expression)
+        return Key(index, _kind(keys[index]))
     match expression:
         case Call(function=function, arguments=arguments, kind=kind):
             return Call(function, tuple(lift_keys(part, keys) for part in arguments), kind)

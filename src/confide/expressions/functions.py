@@ -1,7 +1,7 @@
 """Scalar functions and their type rules.
 
-This table is the complete vocabulary. Front ends translate into it, and range analysis and the
-engines have one rule per function. A query cannot use any other function.
+A query can use only the functions listed here. The SQL parser and the Python terms translate into
+them, and range analysis and the engines have one rule for each.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ NUMBERS: Final = frozenset({Kind.INT, Kind.FLOAT})
 
 
 class Function(StrEnum):
-    """A function of the values in one row (or, after the noise, in one answer).
+    """A function of the values in one row, or of the noisy values in one group of an answer.
 
     The semantics are DuckDB's: LIKE is case-sensitive, LEAST and GREATEST skip NULL, Sunday is
     weekday 0, a remainder has the sign of the dividend, and ROUND rounds half away from zero.
@@ -99,7 +99,10 @@ def _common(kinds: Kinds) -> Kind | None:
 
 
 def _number(count: int | None = None, *, result: Kind | None = None) -> Rule:
-    """Return a rule from numbers to a number: a float if any is, unless ``result`` is given."""
+    """Return a rule for ``count`` numbers (by default, at least one).
+
+    The result is a float if any argument is a float, unless ``result`` is given.
+    """
 
     def rule(kinds: Kinds) -> Kind | None:
         if not kinds or (count is not None and len(kinds) != count) or not _fits(kinds, NUMBERS):
@@ -123,12 +126,14 @@ def _takes(*allowed: Kind, result: Kind, least: int | None = None) -> Rule:
 
 
 def _compares(kinds: Kinds) -> Kind | None:
-    """Return BOOL for at least two arguments of one type."""
+    """Return BOOL for at least two arguments with a common type."""
     known = [kind for kind in kinds if kind is not None]
     return Kind.BOOL if len(kinds) > 1 and (not known or _common(kinds)) else None
 
 
 def _conditions(count: int | None = None) -> Rule:
+    """Return a rule for ``count`` Booleans (by default, at least one), whose result is BOOL."""
+
     def rule(kinds: Kinds) -> Kind | None:
         fits = bool(kinds) and (count is None or len(kinds) == count)
         return Kind.BOOL if fits and _fits(kinds, frozenset({Kind.BOOL})) else None
@@ -141,7 +146,7 @@ def _any(result: Kind) -> Rule:
 
 
 def _branches(kinds: Kinds) -> Kind | None:
-    """Return the common type of the values, for conditions and values in turn and a last value."""
+    """Return the type of a CASE: condition, value, condition, value, ..., and a last value."""
     if len(kinds) < 3 or len(kinds) % 2 == 0:
         return None
     *pairs, otherwise = kinds
@@ -171,7 +176,7 @@ RULES: Final[dict[Function, Rule]] = {
     F.COALESCE: _same_type,
     F.ABS: _number(1),
     **dict.fromkeys((F.FLOOR, F.CEIL), _number(1, result=Kind.INT)),
-    F.ROUND: lambda kinds: _number()(kinds[:1]) if _rounds(kinds) else None,
+    F.ROUND: lambda kinds: _number()(kinds[:1]) if _fits_round(kinds) else None,
     **dict.fromkeys((F.LEAST, F.GREATEST), _number()),
     **dict.fromkeys((F.LN, F.EXP, F.SQRT), _number(1, result=Kind.FLOAT)),
     **dict.fromkeys(
@@ -191,5 +196,6 @@ RULES: Final[dict[Function, Rule]] = {
 }
 
 
-def _rounds(kinds: Kinds) -> bool:
+def _fits_round(kinds: Kinds) -> bool:
+    """Return whether there is one argument, or a second one that is an integer (the digits)."""
     return len(kinds) in (1, 2) and _fits(kinds[1:], frozenset({Kind.INT}))

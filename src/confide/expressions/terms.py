@@ -1,6 +1,7 @@
 """Python terms: `col`, operators, `case`, `least`, and aggregates of terms.
 
-A term knows names only, not their types. It becomes an expression when its query is built.
+A term contains column names without their types. When its query is built, the term is translated
+to a typed expression.
 """
 
 from collections.abc import Iterable
@@ -45,7 +46,9 @@ TRUNCATIONS: Final = {
 
 
 class Term:
-    """A part of a query; operators combine terms and values, and plain strings are values.
+    """A part of a query that stands for a value; operators combine terms and constants.
+
+    A plain string is a constant; use `col` for a column. ``level`` is the nesting depth.
 
     >>> (col("age") >= 65) & ~col("ward").isin(["A", "B"])
     Applied(function=<Function.AND: 'and'>, ...)
@@ -274,7 +277,7 @@ def _apply(function: Function, *arguments: "Term | Plain") -> Term:
     terms = tuple(_term(argument) for argument in arguments)
     level = 1 + max(term.level for term in terms)
     if function in (F.AND, F.OR):
-        level = max(term.level + (not _joins(function, term)) for term in terms)
+        level = max(term.level + (not _is_call_of(function, term)) for term in terms)
     if level > MAX_LEVELS:
         raise UnsupportedQuery(f"an expression has more than {MAX_LEVELS} levels; write it flatter")
     if function in (F.AND, F.OR):
@@ -283,7 +286,7 @@ def _apply(function: Function, *arguments: "Term | Plain") -> Term:
 
 
 def _not_null(value: object) -> "Term | Plain":
-    """Return ``value``; refuse None next to == and !=, because nothing equals NULL in SQL."""
+    """Return ``value``; refuse None as an operand of == and !=, as nothing equals NULL in SQL."""
     if value is None:
         raise UnsupportedQuery(
             "nothing equals NULL, so == None holds for no row; write x.is_null() or x.not_null()"
@@ -291,12 +294,13 @@ def _not_null(value: object) -> "Term | Plain":
     return cast(Plain, value)
 
 
-def _joins(function: Function, term: Term) -> bool:
+def _is_call_of(function: Function, term: Term) -> bool:
     return isinstance(term, Applied) and term.function is function
 
 
 def _parts(function: Function, term: Term) -> tuple[Term, ...]:
-    return term.arguments if isinstance(term, Applied) and _joins(function, term) else (term,)
+    """Return the arguments of a term that calls ``function``, or the term itself."""
+    return term.arguments if isinstance(term, Applied) and _is_call_of(function, term) else (term,)
 
 
 def _term(value: "Term | Plain") -> Term:
@@ -333,7 +337,7 @@ def case(*branches: tuple[Term, Term | Plain], otherwise: Term | Plain = None) -
 def aggregate_term(
     function: str, *arguments: Term | str, quantile: Fraction | None = None
 ) -> AggregateTerm:
-    """Return an aggregate by name, of terms or column names."""
+    """Return the aggregate with this name of terms; a string is the name of a column."""
     terms = tuple(Named(one) if isinstance(one, str) else _term(one) for one in arguments)
     level = 1 + max((term.level for term in terms), default=0)
     return AggregateTerm(function, terms, None, quantile, level)

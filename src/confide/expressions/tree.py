@@ -1,7 +1,8 @@
 """Expression nodes, with traversal and substitution.
 
-Nodes are frozen and typed. A tree can only contain declared names and the functions in
-`functions`, so code that traverses it needs no further checks.
+Nodes are frozen and typed. A tree contains only declared names and the functions in `functions`,
+because only `construct` creates nodes from a query. So code that traverses a tree needs no further
+checks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -52,8 +53,8 @@ class Call:
 
     The arguments of CASE are condition, value, condition, value, ..., otherwise; those of IN are
     the expression and the literals. LIKE takes a literal pattern; ROUND and SUBSTR take literal
-    numbers. ``size`` is the number of parts. It is cached, as is the hash, because one object may
-    occur in a tree many times.
+    numbers. ``size`` is the number of nodes in the tree below and including this one. It is cached,
+    as is the hash, because one object may occur in a tree many times.
     """
 
     function: Function
@@ -85,8 +86,9 @@ class Key:
 class AggregateCall:
     """An aggregate of the rows in a group for which ``where`` is true (by default, of all rows).
 
-    ``function`` is the name of the aggregate. COUNT without an argument counts all rows, and with
-    one those where it is not NULL. ``level`` is that of a quantile, between 0 and 1.
+    ``function`` is the name of the aggregate. COUNT without an argument counts all rows; with an
+    argument, it counts the rows where the argument is not NULL. ``level`` is the level of a
+    quantile, between 0 and 1.
     """
 
     function: str
@@ -105,7 +107,7 @@ Expression = Column | Literal | Call | Key | AggregateCall
 
 
 def size_of(expression: Expression) -> int:
-    """Return the number of parts of an expression, without traversing it."""
+    """Return the number of nodes of an expression, from the cached sizes of its calls."""
     match expression:
         case Call(size=size):
             return size
@@ -116,7 +118,7 @@ def size_of(expression: Expression) -> int:
 
 
 def parts_of(expression: Expression) -> tuple[Expression, ...]:
-    """Return the direct parts of an expression."""
+    """Return the direct children of an expression."""
     match expression:
         case Call(arguments=arguments):
             return arguments
@@ -127,7 +129,7 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield the expression and its parts, outermost first, and each object only once."""
+    """Yield the expression and all nodes below it, parents first, and each object only once."""
     seen: set[int] = set()
     ahead = [expression]
     while ahead:
@@ -139,7 +141,10 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def substitute(expression: Expression, replacements: Mapping[Expression, Expression]) -> Expression:
-    """Return the expression with some parts replaced, outermost first."""
+    """Return the expression with the keys of ``replacements`` replaced by their values.
+
+    Outer nodes are replaced first. Nothing inside of an aggregate is replaced.
+    """
     if expression in replacements:
         return replacements[expression]
     if isinstance(expression, Call):
