@@ -1,6 +1,6 @@
 """The three families of errors, with stable codes.
 
-The family names who has to act: the owner (`BadDeclaration`), the analyst (`Refusal`), or the
+The family shows who has to act: the owner (`BadDeclaration`), the analyst (`Refusal`), or the
 operators of confide (`Fault`). A message that may reach an analyst quotes only the analyst's own
 query and declared facts.
 """
@@ -120,14 +120,14 @@ def refusing(function: Callable[P, T]) -> Callable[P, T]:
 
 def as_refusal(error: ConfideError) -> ConfideError:
     """Return the error as a `BadArgument` if the caller's own argument caused it."""
-    is_theirs = isinstance(error, BadDeclaration) and not isinstance(error, MissingPackage)
-    return BadArgument(str(error)) if is_theirs else error
+    is_callers = isinstance(error, BadDeclaration) and not isinstance(error, MissingPackage)
+    return BadArgument(str(error)) if is_callers else error
 
 
 def error_location(error: Exception) -> str:
-    """Return the type of an error and where it was raised, for a log.
+    """Return the type of an error and the lines that it passed through, for a log.
 
-    # Privacy: omit its message, which may quote a row.
+    # Privacy: omit the error's message, which may quote a row.
     """
     frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
     places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]

@@ -1,8 +1,8 @@
 """Exact arithmetic: arguments become fractions, and real constants become balls.
 
 A float means the decimal that it prints as: 0.1 is one tenth, so ten answers at 0.1 use up a
-budget of 1. A python-flint *ball* encloses a real number such as exp(1/3). It is converted to a
-float or a fraction only by rounding in a stated direction.
+budget of 1. A *ball* (python-flint's `arb`) encloses a real number such as exp(1/3). A ball is
+converted to a float or a fraction only by rounding in a stated direction.
 """
 
 import math
@@ -42,12 +42,15 @@ Number = int | float | Fraction | Decimal | str
 MAX_NUMBER_LENGTH: Final = 1_000
 MAX_DECIMAL_EXPONENT: Final = 5_000
 DECIMAL_EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9_]+)")
-"""The exponent is checked first: the exact value of a short string such as 1e999999999 would fill
-the memory."""
+"""The exponent of a number, checked before the number is read.
+
+The exact value of a short string such as 1e999999999 would fill the memory."""
 
 
 def fraction(name: str, value: object, allowed: str) -> Fraction:
     """Return ``value`` as the exact fraction that the caller wrote.
+
+    ``name`` and ``allowed`` are the argument's name and a description of the allowed values.
 
     Raises:
         BadDeclaration: ``value`` is not a finite number; the message names the argument.
@@ -71,6 +74,7 @@ def fraction(name: str, value: object, allowed: str) -> Fraction:
 
 
 def _read(text: str) -> Fraction | None:
+    """Return the number that a string contains, or None if it contains none."""
     # ASCII only: Fraction accepts the digits of every script, but DECIMAL_EXPONENT does not.
     if len(text) > MAX_NUMBER_LENGTH or not text.isascii():
         return None
@@ -143,7 +147,7 @@ def decide(attempt: Callable[[], T | None]) -> T:
 
 
 def is_above(real: Callable[[], arb], bound: Fraction) -> bool:
-    """Return whether a real number is above ``bound``; it must not equal ``bound``."""
+    """Return whether a real number is above ``bound``; if they are equal, this never returns."""
 
     def compare() -> bool | None:
         enclosed, limit = real(), ball(bound)
@@ -153,7 +157,7 @@ def is_above(real: Callable[[], arb], bound: Fraction) -> bool:
 
 
 def first_integer(holds: Callable[[int], bool], start: int) -> int:
-    """Return the smallest integer from ``start`` on for which ``holds`` is true.
+    """Return the smallest integer that is at least ``start`` and for which ``holds`` is true.
 
     Once ``holds`` is true for one integer, it must be true for all later ones.
     """
@@ -187,25 +191,25 @@ def _dyadic(end: arb) -> Fraction:
 def float_above(value: arb | Fraction) -> float:
     """Return a float that is at least ``value``, to display a loss.
 
-    The decimal that the float prints as is at least ``value`` too.
+    Both the float's exact value and the decimal that it prints as are at least ``value``.
     """
     exact = fraction_above(value) if isinstance(value, arb) else value
-    near = max(_nearest(exact), -sys.float_info.max)
-    while math.isfinite(near) and min(Fraction(near), Fraction(repr(near))) < exact:
-        near = math.nextafter(near, math.inf)
-    return near
+    found = max(_nearest(exact), -sys.float_info.max)
+    while math.isfinite(found) and min(Fraction(found), Fraction(repr(found))) < exact:
+        found = math.nextafter(found, math.inf)
+    return found
 
 
 def float_below(value: arb | Fraction) -> float:
     """Return a float that is at most ``value``, to display a remaining budget.
 
-    The decimal that the float prints as is at most ``value`` too.
+    Both the float's exact value and the decimal that it prints as are at most ``value``.
     """
     exact = fraction_below(value) if isinstance(value, arb) else value
-    near = min(_nearest(exact), sys.float_info.max)
-    while math.isfinite(near) and max(Fraction(near), Fraction(repr(near))) > exact:
-        near = math.nextafter(near, -math.inf)
-    return near
+    found = min(_nearest(exact), sys.float_info.max)
+    while math.isfinite(found) and max(Fraction(found), Fraction(repr(found))) > exact:
+        found = math.nextafter(found, -math.inf)
+    return found
 
 
 def _nearest(exact: Fraction) -> float:

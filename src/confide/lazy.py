@@ -1,6 +1,6 @@
 """Late imports of modules that are slow to import or are optional.
 
-Write them at the top of a module, where the type checker and the layer checks find them::
+Write late imports at the top of a module, where the type checker and the layer checks find them::
 
     if TYPE_CHECKING:
         from scipy import special
@@ -54,7 +54,9 @@ def import_late(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def require_package(module: str, need: str, install: str) -> Any:
-    """Return a module from an optional package.
+    """Import and return a module from an optional package.
+
+    ``need`` is the start of the error message, and ``install`` is the argument for pip.
 
     Raises:
         MissingPackage: the package or one of its dependencies is not installed; the message
@@ -67,5 +69,5 @@ def require_package(module: str, need: str, install: str) -> Any:
 
 
 def require_extra(module: str, extra: str, purpose: str) -> Any:
-    """Return a module that needs an extra, as `require_package` does."""
+    """Import and return a module that needs an extra of confide, as `require_package` does."""
     return require_package(module, f"{purpose} more packages", f'"confide[{extra}]"')
