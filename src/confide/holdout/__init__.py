@@ -1,4 +1,4 @@
-"""A reusable holdout set: answers to adaptive queries stay valid for the population."""
+"""Reusable holdout sets, whose answers to adaptive queries stay valid for the population."""
 
 from confide.holdout.choice import USED_OPTIONS
 from confide.holdout.holdout import BoardScore, Holdout, Leaderboard

@@ -1,4 +1,4 @@
-"""Methods without guesses: Gaussian noise, rounding, ladder, splitting, and naive answers."""
+"""The methods that need no guesses: Gaussian noise, rounding, ladder, splitting, naive answers."""
 
 import math
 from abc import ABC, abstractmethod
@@ -47,6 +47,8 @@ DEFAULT_SPLIT: Final = 0.9
 @dataclass(frozen=True, slots=True)
 class GaussianAnswers(StoredTerms):
     """Answers every query with its mean plus normal noise; no guess is needed.
+
+    ``wanted`` is the requested tau, if any. ``split`` is that of `gaussian_transfer`.
 
     Law:     mean + rounded normal noise with standard deviation sigma, clipped to [0, 1]. The
              sensitivity s of a mean is ``STEPS_PER_SENSITIVITY`` steps of the grid.
@@ -100,16 +102,16 @@ class GaussianAnswers(StoredTerms):
         return Left(self.queries - progress.queries, None)
 
     def answer(
-        self, progress: Progress, asked: QueryBatch, entropy: Entropy
+        self, progress: Progress, batch: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
-        check_rows(self.name, self.rows, asked)
-        batch = asked.first(check_left(self.left(progress)))
+        check_rows(self.name, self.rows, batch)
+        batch = batch.first(check_left(self.left(progress)))
         steps = Grid(self.step).read(batch.means)
         noise = _noise_law((self.sigma / self.step) ** 2).draw(len(steps), entropy)
         noisy = np.clip(steps + noise, -MAX_VALUE, MAX_VALUE) * float(self.step)
         values, half = np.clip(noisy, 0.0, 1.0), self.tau
         nats = np.zeros(len(values))
-        # The width already covers the worst answer of the session, so the level adds nothing.
+        # ``half`` already covers the worst answer of the session, so intervals need not be wider.
         outcomes = Outcomes(
             values, nats > 0, values - half, values + half, nats, batch.rows, batch.is_binary
         )
@@ -124,7 +126,8 @@ class GaussianAnswers(StoredTerms):
 class Splitting(StoredTerms):
     """Answers every query from its own disjoint block of rows.
 
-    Law:     the answer to query i is the mean over rows (i - 1) k to i k - 1, k = rows // queries.
+    Law:     the answer to query i = 1, 2, ... is the mean over the rows with the indices (i - 1) k
+             to i k - 1, where k = rows // queries.
     Claim:   with probability 1 - beta every interval contains the population's mean.
     Why:     the rows of a query are independent of all earlier answers, and each interval misses
              with probability at most beta / queries.
@@ -154,7 +157,7 @@ class Splitting(StoredTerms):
 
     @property
     def nats(self) -> float:
-        """The level of every interval, for each side."""
+        """The level of every interval for each side, in nats; see `intervals`."""
         return math.log(2 * self.queries / self.beta)
 
     @property
@@ -166,15 +169,15 @@ class Splitting(StoredTerms):
         return Left(self.queries - progress.queries, None)
 
     def span(self, query: int) -> slice:
-        """Return the rows of the query with this index."""
+        """Return the rows of the query with this index, which starts from 0."""
         return slice(query * self.each, (query + 1) * self.each)
 
     def answer(
-        self, progress: Progress, asked: QueryBatch, entropy: Entropy
+        self, progress: Progress, batch: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
-        check_rows(self.name, self.rows, asked)
-        batch = asked.first(check_left(self.left(progress)))
+        check_rows(self.name, self.rows, batch)
+        batch = batch.first(check_left(self.left(progress)))
         means, size = batch.means, len(batch.means)
         fresh, nats = np.ones(size, dtype=np.bool_), np.full(size, self.nats)
         outcomes = Outcomes(means, fresh, means, means, nats, self.each, batch.is_binary)
@@ -207,12 +210,12 @@ class Naive(StoredTerms):
         return Left(None, None)
 
     def answer(
-        self, progress: Progress, asked: QueryBatch, entropy: Entropy
+        self, progress: Progress, batch: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
-        size = len(asked.means)
+        size = len(batch.means)
         zeros, nats = np.zeros(size), np.zeros(size)
-        outcomes = Outcomes(asked.means, nats > 0, zeros, zeros + 1, nats, asked.rows)
+        outcomes = Outcomes(batch.means, nats > 0, zeros, zeros + 1, nats, batch.rows)
         return replace(progress, queries=progress.queries + size), outcomes
 
     def guarantee(self) -> Guarantee:
@@ -229,7 +232,7 @@ class Naive(StoredTerms):
 
 @lru_cache(maxsize=64)
 def _noise_law(sigma_squared: Fraction) -> RoundedGaussian:
-    """Return the noise law for this variance in steps, cached because it is slow to prepare."""
+    """Return noise with this variance in squared grid steps; cached, as preparing it is slow."""
     return RoundedGaussian(sigma_squared)
 
 
@@ -237,7 +240,7 @@ PROOF: Final = "docs/proofs/holdout.md"
 
 
 class _TreeMethod(StoredTerms, ABC):
-    """Base of methods with finitely many transcripts, for which a union bound holds."""
+    """The base class of methods with finitely many transcripts, over which a union bound holds."""
 
     __slots__ = ()
     needs_guess = False
@@ -249,7 +252,7 @@ class _TreeMethod(StoredTerms, ABC):
     @property
     @abstractmethod
     def log_nodes(self) -> float:
-        """The logarithm of the number of nodes in the tree of transcripts."""
+        """The logarithm of the number of nodes in the tree of transcripts; see `coding_bounds`."""
 
     @property
     @abstractmethod
@@ -258,7 +261,7 @@ class _TreeMethod(StoredTerms, ABC):
 
     @property
     def nats(self) -> float:
-        """The level of every interval, for each side."""
+        """The level of every interval for each side, in nats; see `intervals`."""
         return log_two_over(self.beta) + self.log_nodes
 
     @property
@@ -272,7 +275,7 @@ class _TreeMethod(StoredTerms, ABC):
 
 @dataclass(frozen=True, slots=True)
 class Rounding(_TreeMethod):
-    """Answers every query with the cell of its mean; no guess is needed.
+    """Answers every query with the middle of its mean's cell; no guess is needed.
 
     Law:     the answer is the middle of the mean's cell, one of ``cells`` equal cells of [0, 1].
     Claim:   with probability 1 - beta every answer is within 1 / (2 cells) + w of the population,
@@ -305,11 +308,11 @@ class Rounding(_TreeMethod):
         return self.cells
 
     def answer(
-        self, progress: Progress, asked: QueryBatch, entropy: Entropy
+        self, progress: Progress, batch: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
-        check_rows(self.name, self.rows, asked)
-        batch = asked.first(check_left(self.left(progress)))
+        check_rows(self.name, self.rows, batch)
+        batch = batch.first(check_left(self.left(progress)))
         index, middle = middle_of(batch.means, self.cells)
         outcomes = Outcomes(
             middle,
@@ -331,7 +334,8 @@ class Rounding(_TreeMethod):
 class Ladder(_TreeMethod):
     """Answers with the best mean so far, as one of a few levels: a leaderboard.
 
-    Levels are fixed cells of [0, 1]. Their error is half that of steps counted from the last score.
+    Levels are fixed cells of [0, 1]. The published Ladder counts steps from the last score instead;
+    the error of levels is half as large.
 
     Law:     the answer is the middle of the cell of the largest mean so far, one of ``levels``.
     Claim:   with probability 1 - beta the answer is within 1 / (2 levels) + w of the best true mean
@@ -365,11 +369,11 @@ class Ladder(_TreeMethod):
         return self.levels
 
     def answer(
-        self, progress: Progress, asked: QueryBatch, entropy: Entropy
+        self, progress: Progress, batch: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
-        check_rows(self.name, self.rows, asked)
-        batch = asked.first(check_left(self.left(progress)))
+        check_rows(self.name, self.rows, batch)
+        batch = batch.first(check_left(self.left(progress)))
         index = np.maximum(
             np.maximum.accumulate(middle_of(batch.means, self.levels)[0]), progress.level
         )
@@ -379,7 +383,8 @@ class Ladder(_TreeMethod):
             index / self.levels,
             (index + 1) / self.levels,
             np.full(len(index), self.nats),
-            # The best query may be an earlier one with another metric, so it may not be binary.
+            # The best mean may be that of an earlier query with another metric, so do not assume
+            # that its values are binary.
             batch.rows,
         )
         return (

@@ -1,4 +1,4 @@
-"""Choice of the method for the given terms."""
+"""Choice of the method that answers a session's queries, from the options of `Holdout`."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -57,24 +57,23 @@ class Terms:
 
 
 def choose_method(name: str, terms: Terms) -> Method:
-    """Return the requested method; ``auto`` chooses one that suits the terms.
+    """Return the requested method; ``auto`` chooses one that suits the options.
 
     With training rows, ``auto`` chooses thresholdout if sigma= or epsilon= is given, else coding if
     overfits= is given, else guess-and-check. Without training rows, it chooses Gaussian noise if
-    sigma= is given, else whichever of Gaussian noise, rounding, and splitting has the
-    smallest tau. An option that the method does not use is refused, because the caller would expect
-    it to have an effect.
+    sigma= is given, else the one of Gaussian noise, rounding, and splitting with the smallest tau.
+    An option that the method does not use is refused, because the caller would expect an effect.
     """
     resolved = _resolve(name, terms)
     _check_used(resolved, terms)
     match resolved:
-        case "coding" as found:
+        case "coding" as coding:
             return Coding.of(
                 terms.rows,
                 terms.train_rows or terms.rows,
                 terms.beta,
-                terms.count("queries", found),
-                terms.count("overfits", found),
+                terms.count("queries", coding),
+                terms.count("overfits", coding),
                 tau=terms.tau,
                 threshold=terms.threshold_value,
             )
@@ -82,12 +81,12 @@ def choose_method(name: str, terms: Terms) -> Method:
             return GuessAndCheck.of(
                 terms.rows, terms.train_rows or terms.rows, terms.beta, terms.threshold_value
             )
-        case "thresholdout" as found:
+        case "thresholdout" as thresholdout:
             return Thresholdout.of(
                 terms.rows,
                 terms.beta,
-                terms.count("queries", found),
-                terms.count("overfits", found),
+                terms.count("queries", thresholdout),
+                terms.count("overfits", thresholdout),
                 tau=terms.tau,
                 threshold=terms.threshold,
                 sigma=terms.sigma,
@@ -97,21 +96,22 @@ def choose_method(name: str, terms: Terms) -> Method:
             return Naive(terms.rows)
         case "without a guess":
             terms.count("queries", "a session without training rows")
-            tried = [
-                _method_without_guesses(way, terms) for way in ("gaussian", "rounding", "splitting")
-            ]
-            return min((way for way in tried if way is not None), key=lambda way: way.tau)
-        case found:
-            way = _method_without_guesses(found, terms)
-            if way is None:
+            names = ("gaussian", "rounding", "splitting")
+            tried = [_method_without_guesses(name, terms) for name in names]
+            found = [method for method in tried if method is not None]
+            return min(found, key=lambda method: method.tau)
+        case other:
+            method = _method_without_guesses(other, terms)
+            if method is None:
                 raise BadDeclaration(
                     f"splitting needs a row for each of {terms.queries:,} queries, got "
                     f"{terms.rows:,} rows"
                 )
-            return way
+            return method
 
 
 def _resolve(name: str, terms: Terms) -> str:
+    """Return the name of the method, or "without a guess" to choose from those without guesses."""
     if name in METHODS:
         return name
     if name != "auto":

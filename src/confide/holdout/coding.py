@@ -1,4 +1,7 @@
-"""Coding and guess-and-check: guesses are checked against the rows, without noise."""
+"""The methods coding and guess-and-check, which compare guesses with the rows, without noise.
+
+A guess that is wrong (an *overfit*) is answered by a coarse version of the mean over the rows.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -41,14 +44,17 @@ PROOF: Final = "docs/proofs/holdout.md"
 class Coding(StoredTerms):
     """Answers with the guess if it is accurate, otherwise with the cell of the mean.
 
+    ``wanted`` is the requested tau, if any.
+
     Law:     if the mean over the rows is within ``threshold`` of the guess, the answer is the
              guess. Otherwise the query is an overfit, and the answer is the middle of the mean's
-             cell, one of ``cells``. The session ends after ``overfits`` of these. There is no
-             noise.
+             cell, one of ``cells`` equal cells of [0, 1]. The session ends after ``overfits``
+             overfits.
     Claim:   with probability 1 - beta every answer is within max(threshold, 1 / (2 cells)) + w of
              the population, with w of `sampling_width`, and every interval contains the
              population's mean, even for adaptively chosen queries.
-    Why:     `log_nodes` counts the nodes, and each gets beta divided by their number. An interval
+    Why:     a node is a transcript after which a query can be asked; see `coding_bounds`.
+             `log_nodes` counts the nodes, and each gets beta divided by their number. An interval
              is a function of the outcome, so showing it adds no node.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_holdout.py, tests/holdout/test_analysts.py.
@@ -85,17 +91,17 @@ class Coding(StoredTerms):
         found = choose_cells(rows, tau, beta, queries, overfits) if tau is not None else None
         if found is not None and tau is not None:
             return cls(rows, beta, queries, overfits, tau - found[1], found[0], tau)
-        near = max(false_alarm_threshold(rows, train_rows, queries, overfits), 0.5 / rows)
-        most = max(2, math.ceil(1 / (2 * near)))
+        least = max(false_alarm_threshold(rows, train_rows, queries, overfits), 0.5 / rows)
+        most = max(2, math.ceil(1 / (2 * least)))
         tried = (
-            cls(rows, beta, queries, overfits, max(near, 1 / (2 * cells)), cells, tau)
+            cls(rows, beta, queries, overfits, max(least, 1 / (2 * cells)), cells, tau)
             for cells in sorted({math.ceil(most ** (i / 32)) for i in range(1, 33)} | {2})
         )
         return min(tried, key=lambda session: session.tau)
 
     @property
     def nats(self) -> float:
-        """The level of every interval, for each side."""
+        """The level of every interval for each side, in nats; see `intervals`."""
         return log_two_over(self.beta) + log_nodes(self.queries, self.overfits, self.cells)
 
     @property
@@ -110,12 +116,12 @@ class Coding(StoredTerms):
         return Left(self.queries - progress.queries, self.overfits - progress.overfits)
 
     def answer(
-        self, progress: Progress, asked: QueryBatch, entropy: Entropy
+        self, progress: Progress, batch: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
-        check_rows(self.name, self.rows, asked)
+        check_rows(self.name, self.rows, batch)
         left = self.left(progress)
-        batch = asked.first(check_left(left))
+        batch = batch.first(check_left(left))
         over = np.abs(batch.means - _guesses(batch)) > self.threshold
         # The session ends with its last overfit, so later queries get no answer.
         count = len(over)
@@ -143,11 +149,12 @@ class Coding(StoredTerms):
 class GuessAndCheck(StoredTerms):
     """Checks guesses without a limit; intervals widen with the length of the transcript's code.
 
-    Law:     as `Coding`, without limits. Query i has level beta / (i (i + 1)) times the probability
-             that the code assigns to the transcript so far.
+    Law:     as `Coding`, without limits. The interval of query i misses with probability at most
+             beta / (i (i + 1)) times the probability that the code assigns to the transcript so
+             far. The code consists of `outcome_nats` and `value_nats`.
     Claim:   with probability 1 - beta every interval of the unlimited session contains the
              population's mean, even for adaptively chosen queries.
-    Why:     the two codes make the weights of all transcripts of one length sum to at most 1, and
+    Why:     the code gives the transcripts of one length probabilities that sum to at most 1, and
              the factors beta / (i (i + 1)) sum to beta. The claim is a union bound over all nodes.
              A metric of pairs also reveals the number of pairs, which is coded with probability
              1 / (rows // 2 + 1).
@@ -180,19 +187,19 @@ class GuessAndCheck(StoredTerms):
         return Left(None, None)
 
     def answer(
-        self, progress: Progress, asked: QueryBatch, entropy: Entropy
+        self, progress: Progress, batch: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         del entropy
-        guesses = _guesses(asked)
-        over = np.abs(asked.means - guesses) > self.threshold
-        spent = self._lengths(progress, asked.means, guesses, over)
-        if asked.rows != self.rows:
+        guesses = _guesses(batch)
+        over = np.abs(batch.means - guesses) > self.threshold
+        spent = self._lengths(progress, batch.means, guesses, over)
+        if batch.rows != self.rows:
             # The number of pairs is revealed too. The code gives 0 to rows // 2 equal probability.
             spent += math.log(self.rows // 2 + 1)
         before = progress.nats + np.concatenate([[0.0], np.cumsum(spent)])
         number = progress.queries + 1 + np.arange(len(over), dtype=np.float64)
         nats = before[:-1] + np.log(number * (number + 1)) + log_two_over(self.beta)
-        outcomes = _compare(asked, over, self.threshold, self.cells, nats)
+        outcomes = _compare(batch, over, self.threshold, self.cells, nats)
         return (
             replace(
                 progress,
@@ -206,7 +213,7 @@ class GuessAndCheck(StoredTerms):
     def _lengths(
         self, progress: Progress, means: Floats, guesses: Floats, over: Booleans
     ) -> Floats:
-        """Return the code length of each outcome."""
+        """Return the code length of each outcome in nats; ``over`` is a mask of the overfits."""
         overfit, accepted = progress.overfits, progress.queries - progress.overfits
         distance = middle_of(means, self.cells)[0] - middle_of(guesses, self.cells)[0]
         lengths = np.empty(len(over))
@@ -227,29 +234,29 @@ class GuessAndCheck(StoredTerms):
         )
 
 
-def _guesses(asked: QueryBatch) -> Floats:
-    if asked.guesses is None:
+def _guesses(batch: QueryBatch) -> Floats:
+    if batch.guesses is None:
         raise BadDeclaration(
             "this method checks guesses: give the values on the training rows too, or guess="
         )
-    return asked.guesses
+    return batch.guesses
 
 
 def _compare(
-    asked: QueryBatch, over: Booleans, threshold: float, cells: int, nats: Floats
+    batch: QueryBatch, over: Booleans, threshold: float, cells: int, nats: Floats
 ) -> Outcomes:
-    """Return the answers to queries, with ``over`` marking the overfit ones."""
-    guesses = _guesses(asked)
+    """Return the answers: the guess, or the mean's cell where the mask ``over`` is true."""
+    guesses = _guesses(batch)
     if not over.any():
         low, high = guesses - threshold, guesses + threshold
-        return Outcomes(guesses, over, low, high, nats, asked.rows, asked.is_binary)
-    index, middle = middle_of(asked.means, cells)
+        return Outcomes(guesses, over, low, high, nats, batch.rows, batch.is_binary)
+    index, middle = middle_of(batch.means, cells)
     return Outcomes(
         np.where(over, middle, guesses),
         over,
         np.where(over, index / cells, guesses - threshold),
         np.where(over, (index + 1) / cells, guesses + threshold),
         nats,
-        asked.rows,
-        asked.is_binary,
+        batch.rows,
+        batch.is_binary,
     )

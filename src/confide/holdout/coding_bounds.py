@@ -1,10 +1,10 @@
-"""Sample sizes from counting transcripts.
+"""Sample sizes from counting the possible transcripts of a session.
 
 Fix the random bits of the analyst and of the mechanism. Then the earlier answers determine the next
-query. The session is a tree, and each node has one query that is fixed before the rows are sampled.
-A union bound over the nodes covers the intervals of all of them jointly, and so those on the path
-that the session takes. Its price is the number of nodes, or the length of a code for the
-transcript.
+query. So the session is a tree: each *node* is a possible transcript of earlier answers, with one
+query that is fixed before the rows are sampled. By a union bound, the intervals of all nodes cover
+jointly, and so do those on the path that the session takes. The more nodes there are, or the longer
+the code of the transcript, the wider the intervals must be.
 
 Each ``fits_...`` function returns whether ``rows`` rows guarantee that every answer is within tau
 of the population with probability 1 - beta. It is monotone: more rows never turn true into false.
@@ -52,7 +52,7 @@ MAX_TERMS: Final = 4096
 
 @lru_cache(maxsize=4096)
 def log_nodes(queries: int, overfits: int, cells: int) -> float:
-    """Return ln of the number of nodes of a session that stops after ``overfits`` overfits.
+    """Return ln of the number N of nodes of a session that stops after ``overfits`` overfits.
 
     Law:     each query has one of cells + 1 outcomes: the guess is accepted, or the mean over the
              rows falls into one of ``cells`` cells.
@@ -61,8 +61,8 @@ def log_nodes(queries: int, overfits: int, cells: int) -> float:
              jointly with probability 1 - beta, even for adaptively chosen queries.
     Why:     before query i there are C(i - 1, j) cells^j transcripts with j overfits; summed over
              i <= queries, C(i - 1, j) gives C(queries, j + 1). Only the rows determine the path,
-             and each node's query is fixed independently of them. By a union bound, any of the N
-             nodes misses with probability at most N beta / N.
+             and each node's query is fixed independently of them. By a union bound, the probability
+             that the interval of any of the N nodes misses is at most N beta / N = beta.
     Source:  [DFHPRR15b] (description length), docs/proofs/holdout.md.
     Checked: tests/holdout/test_coding.py (count), tests/holdout/test_analysts.py (claim).
 
@@ -79,26 +79,27 @@ def log_nodes(queries: int, overfits: int, cells: int) -> float:
 
 
 def log_answers(queries: int, cells: int) -> float:
-    """Return ln of the number of nodes if every answer is a cell and there are no guesses.
+    """Return ln of the number N of nodes if every answer is a cell and there are no guesses.
 
     Claim:   N = sum over i <= queries of cells^(i - 1).
     Why:     before query i there are cells^(i - 1) transcripts.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_coding.py.
     """
+    # N is (cells^queries - 1) / (cells - 1), or the number of queries if there is one cell.
     rest = -math.expm1(-queries * math.log(cells)) if cells > 1 else 1.0
     shrink = -math.log1p(-1 / cells) if cells > 1 else math.log(queries)
     return ((queries - 1) * math.log(cells) + shrink + math.log(rest)) * ROUND_UP
 
 
 def log_ladder(queries: int, levels: int) -> float:
-    """Return ln of the number of nodes if each answer is the best so far, as one of ``levels``.
+    """Return ln of the number N of nodes if each answer is the best level so far.
 
     Claim:   N = C(queries + levels - 1, levels).
-    Why:     the best never decreases, so the transcript before query i is the number of levels that
-             each query gained, at most levels - 1 in total: C(i - 1 + levels - 1, levels - 1)
-             possibilities, which add up to N. With several separate boards, ``levels`` - 1 is the
-             sum over the boards.
+    Why:     the best level never decreases. So the transcript before query i consists of the
+             numbers of levels that the i - 1 earlier queries gained, at most levels - 1 in total:
+             C(i - 1 + levels - 1, levels - 1) possibilities, which add up to N. For several
+             separate boards, replace levels - 1 by its sum over the boards.
     Source:  [BH15] (a looser count), docs/proofs/holdout.md.
     Checked: tests/holdout/test_coding.py (count), tests/holdout/test_analysts.py (claim).
     """
@@ -106,17 +107,23 @@ def log_ladder(queries: int, levels: int) -> float:
 
 
 def sampling_width(rows: int, log_count: float, beta: float) -> float:
-    """Return w: every node's mean is within w of the true mean with probability 1 - beta."""
+    """Return w such that the means of all nodes are within w of the truth.
+
+    This has probability at least 1 - beta. ``log_count`` is ln of the number of nodes.
+    """
     return hoeffding_width(rows, math.log(2 / beta) + log_count)
 
 
 def choose_cells(
     rows: int, tau: float, beta: float, queries: int, overfits: int
 ) -> tuple[int, float] | None:
-    """Return the fewest cells, and the width w, with w + 1 / (2 cells) <= tau, or None.
+    """Return the fewest cells, and their w, with w + 1 / (2 cells) <= tau; None if there are none.
 
-    Why: more cells increase w, and a larger w requires more cells. Alternating between the two from
-         below converges to the smallest pair that satisfies the bound.
+    The w is that of `sampling_width`.
+
+    Why: more cells increase w, and a larger w requires more cells. Starting with few cells, compute
+         w and then the cells that it requires, in turn. This converges to the smallest pair that
+         satisfies the bound.
     """
     cells = math.ceil(1 / (2 * tau))
     while cells <= MAX_CELLS:
@@ -141,7 +148,8 @@ def step_nats(query: int, beta: float) -> float:
 def outcome_nats(accepted: int, overfit: int, *, is_overfit: bool) -> float:
     """Return the code length of one more outcome, given the earlier count of each kind.
 
-    Law:     P(next is overfit) = (overfit + 1/2) / (accepted + overfit + 1).
+    Law:     the code gives an overfit the probability
+             (overfit + 1/2) / (accepted + overfit + 1), and an accepted guess the rest.
     Claim:   the products of these along all transcripts of one length are a distribution.
     Why:     at each step the two probabilities sum to 1.
     Source:  [KT81].
@@ -154,9 +162,9 @@ def outcome_nats(accepted: int, overfit: int, *, is_overfit: bool) -> float:
 def history_nats(accepted: int, overfit: int) -> float:
     """Return the sum of `outcome_nats` over a transcript with these counts, in any order.
 
-    Why: the product of the probabilities is
-         G(accepted + 1/2) G(overfit + 1/2) / (pi G(total + 1)), with G the gamma function, for
-         every order.
+    Why: in every order, the product of the probabilities is
+         G(accepted + 1/2) G(overfit + 1/2) / (pi G(accepted + overfit + 1)), with G the gamma
+         function.
     """
     total = math.lgamma(accepted + overfit + 1) * (1 + LOG_GAMMA_ERROR) + math.log(math.pi)
     return (total - math.lgamma(accepted + 0.5) - math.lgamma(overfit + 0.5)) * ROUND_UP
@@ -165,9 +173,9 @@ def history_nats(accepted: int, overfit: int) -> float:
 def value_nats(distance: int, cells: int) -> float:
     """Return the code length of the cell that contains an overfit query's mean.
 
-    Law:     p(d) = 1 / (2 cells) + 1 / (4 |d| (|d| + 1)) for the cell at distance d from the
-             guess's cell, d not 0; p(0) = 1 / (2 cells).
-    Claim:   the lengths satisfy Kraft's inequality over the ``cells`` possible cells.
+    Law:     the code length is -ln p(d) for the cell at distance d from the guess's cell, with
+             p(d) = 1 / (2 cells) + 1 / (4 |d| (|d| + 1)) if d is not 0, and p(0) = 1 / (2 cells).
+    Claim:   the p(d) of the ``cells`` possible cells sum to at most 1 (Kraft's inequality).
     Why:     the first terms sum to 1/2, the second terms to at most 2 * 1/4 * 1 = 1/2.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_coding.py.
@@ -190,6 +198,7 @@ def log_choose(total: int, part: int) -> float:
 
 
 def _term(queries: int, overfits: int, cells: int) -> float:
+    """Return ln of the number of nodes after exactly ``overfits`` overfits."""
     return log_choose(queries, overfits + 1) + overfits * math.log(cells)
 
 
@@ -205,9 +214,9 @@ MAX_ANSWER_CELLS: Final = 4096
 def false_alarm_threshold(rows: int, train_rows: int, queries: int, overfits: int) -> float:
     """Return the threshold that about ``overfits`` / 10 honest queries exceed by chance.
 
-    No guarantee depends on it, only how many overfits remain for real ones. An honest query's means
-    over the two sets differ by an approximately normal amount with variance at most
-    (1 / rows + 1 / train_rows) / 4.
+    A query is *honest* if it was chosen without looking at either set. Its means over the two sets
+    differ by an approximately normal amount with variance at most (1 / rows + 1 / train_rows) / 4.
+    No guarantee depends on the threshold: it only affects how many overfits honest queries use up.
     """
     probability = min(1.0, overfits / (10 * queries))
     deviation = math.sqrt(1 / rows + 1 / train_rows) / 2
@@ -218,12 +227,12 @@ def fits_coding(rows: int, tau: float, beta: float, queries: int, overfits: int)
     """Return whether a session that stops after ``overfits`` overfits guarantees tau.
 
     Law:     the guess is accepted if the mean over the rows is within a threshold t of it.
-             Otherwise the answer is the middle of the mean's cell, one of G.
+             Otherwise the answer is the middle of the mean's cell, one of G cells.
     Claim:   every answer is within max(t, 1 / (2 G)) + w <= tau, with w from `log_nodes`. With a
              training set of the same size, t is large enough that honest queries cause at most
              overfits / 10 overfits in expectation.
-    Why:     if all means are within w of the true ones, an accepted guess is within t + w, and the
-             middle of a cell is within 1 / (2 G) + w.
+    Why:     if all means are within w of the truth, an accepted guess is within t + w of it, and
+             the middle of a cell is within 1 / (2 G) + w.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py, tests/holdout/test_analysts.py.
     """
@@ -255,8 +264,8 @@ def fits_anytime(rows: int, tau: float, beta: float, queries: int, overfits: int
     Claim:   the half-width of that query's interval is at most tau after at most ``overfits``
              overfits, in any order and with means in any cells.
     Why:     the code of `outcome_nats` gives every order of the same outcomes the same length, and
-             the code of a cell is at most ln(2 G) long. One more accepted query makes the code
-             longer. Among t queries, one more overfit, the o-th, makes it longer while
+             the code of a cell is at most ln(2 G) long, for G cells. One more accepted query makes
+             the code longer. Among t queries, one more overfit, the o-th, makes it longer while
              o - 1/2 <= 2 G (t - o + 1/2), and shorter after that. So the code is longest at the
              last such o, or at ``overfits`` if that is smaller.
     Source:  docs/proofs/holdout.md.
@@ -278,9 +287,10 @@ def anytime_threshold(rows: int, train_rows: int) -> float:
 
 
 def fits_rounding(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Return whether answers that are cells of [0, 1], without guesses, guarantee tau.
+    """Return whether answers that are rounded to cells of [0, 1], without guesses, guarantee tau.
 
-    Claim:   every answer is within 1 / (2 G) + w <= tau for some number of cells G.
+    Claim:   every answer is within 1 / (2 G) + w <= tau for some number of cells G, with w of
+             `sampling_width`.
     Why:     `log_answers` counts the nodes.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py, tests/holdout/test_analysts.py.
@@ -307,7 +317,8 @@ def fits_splitting(rows: int, tau: float, beta: float, queries: int, overfits: i
     """Return whether fresh rows for every query guarantee tau.
 
     Claim:   every answer is within tau, with rows // queries rows for each query.
-    Why:     no query depends on the rows that answer it; Hoeffding's bound at beta / queries each.
+    Why:     no query depends on the rows that answer it, so Hoeffding's bound applies, with failure
+             probability beta / queries for each query.
     Source:  [Hoe63].
     Checked: tests/holdout/test_planning.py.
     """
@@ -317,10 +328,12 @@ def fits_splitting(rows: int, tau: float, beta: float, queries: int, overfits: i
 
 
 def fits_bonferroni(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
-    """Return whether nonadaptive queries guarantee tau, a lower bound for all other methods.
+    """Return whether exact answers guarantee tau if no query depends on an answer.
 
-    Claim:   every mean is within tau if no query depends on an answer.
-    Why:     Hoeffding's bound at beta / queries each.
+    No method can guarantee more for adaptively chosen queries.
+
+    Claim:   every mean is within tau of the truth if no query depends on an answer.
+    Why:     Hoeffding's bound, with failure probability beta / queries for each query.
     Source:  [Hoe63].
     Checked: tests/holdout/test_planning.py.
     """
@@ -331,7 +344,7 @@ def fits_bonferroni(rows: int, tau: float, beta: float, queries: int, overfits: 
 def fits_ladder(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
     """Return whether a board that shows the best score so far guarantees tau.
 
-    Law:     the board shows the middle of the cell of the largest mean so far, one of G.
+    Law:     the board shows the middle of the cell of the largest mean so far, one of G cells.
     Claim:   the value shown is within 1 / (2 G) + w <= tau of the best true mean so far.
     Why:     `log_ladder` counts the nodes. If each of several means is within w of its true mean,
              the largest mean is within w of the largest true mean.
@@ -343,7 +356,10 @@ def fits_ladder(rows: int, tau: float, beta: float, queries: int, overfits: int)
 
 
 def choose_levels(rows: int, tau: float, beta: float, queries: int, teams: int = 1) -> int | None:
-    """Return the fewest levels with which a board guarantees tau, or None."""
+    """Return the fewest levels with which a board guarantees tau, or None.
+
+    ``teams`` is the number of separate boards, one per team, on the same rows.
+    """
     levels = max(2, math.ceil(1 / (2 * tau)))
     while levels <= MAX_ANSWER_CELLS:
         width = sampling_width(rows, log_ladder(queries, teams * (levels - 1) + 1), beta)

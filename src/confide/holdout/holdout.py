@@ -1,4 +1,4 @@
-"""`Holdout` sessions and leaderboards."""
+"""`Holdout` sessions and leaderboards: they compute means over the rows for a `Method`."""
 
 import json
 from collections.abc import Callable
@@ -66,10 +66,12 @@ if TYPE_CHECKING:
 __all__ = ["BoardScore", "Holdout", "Leaderboard"]
 
 METHODS_FOR_PAIRS: Final = ("guess-and-check", "naive")
-"""Methods that allow metrics of pairs: one accounts for their number, one claims nothing."""
+"""The methods that allow metrics of pairs of rows.
+
+Guess-and-check accounts for the number of pairs, and naive answers claim nothing."""
 
 Query: TypeAlias = Callable[..., Any]
-"""A function of all rows (or of X and y) that returns one value in [0, 1] for each row."""
+"""A function of all rows (or of X and y) that returns an array with one value per row."""
 
 
 class Holdout:
@@ -155,8 +157,8 @@ class Holdout:
         found = self._method.guarantee()
         if not self._store.read().is_spoiled:
             return found
-        # The failure came after all answers, so they stay valid. But it revealed something about
-        # the rows without noise, so no privacy loss can be stated.
+        # The query that failed was the last one, so all answers stay valid. But the failure
+        # revealed something about the rows without noise, so no privacy loss can be stated.
         claim = f"{found.claim}; ended by a query that failed on the holdout's rows alone"
         return replace(found, claim=claim, loss=None)
 
@@ -247,7 +249,7 @@ class Holdout:
         """Return a scorer for scikit-learn functions such as `cross_val_score` or `GridSearchCV`.
 
         The guess is the metric on the rows that scikit-learn passes, a validation fold that the
-        model has not seen. So most candidates cost no overfit.
+        model has not seen. So the guess is close for most models, and they cost no overfit.
         """
         found = metric_of(metric, high)
         self.check_metric(found)
@@ -280,7 +282,7 @@ class Holdout:
         check_labels(metric, "heldout", self._labelled(self._heldout, "heldout").labels)
 
     def _ask(self, heldout: Any, guesses: Floats | None, metric: Metric) -> Outcomes:
-        """Return the answers for each column of ``heldout`` in a single change of the state."""
+        """Return the answers for all columns of ``heldout``, in one change of the stored state."""
         if self._method.needs_guess and guesses is None:
             raise BadDeclaration(
                 f"{self._method.name} checks guesses: give the query's values on the training rows "
@@ -290,14 +292,14 @@ class Holdout:
             return self._ask_split(self._method, heldout, metric)
         means = _means("heldout values", heldout)
         flips = self._method.name == "ladder" and metric.is_loss
-        asked = QueryBatch(1 - means if flips else means, guesses, len(heldout), metric.is_binary)
+        batch = QueryBatch(1 - means if flips else means, guesses, len(heldout), metric.is_binary)
         outcomes = self._store.change(
-            lambda progress: self._method.answer(check_not_spoiled(progress), asked, self._entropy)
+            lambda progress: self._method.answer(check_not_spoiled(progress), batch, self._entropy)
         )
         return outcomes.flipped() if flips else outcomes
 
     def _ask_split(self, method: Splitting, heldout: Any, metric: Metric) -> Outcomes:
-        """Return the answer to each query from its own rows."""
+        """Return the answers of the method splitting, each from the query's own block of rows."""
         columns = heldout.reshape(len(heldout), -1)
         _means("heldout values", heldout)
 
@@ -306,8 +308,8 @@ class Holdout:
             size = min(columns.shape[1], check_left(method.left(progress)))
             parts = [columns[method.span(first + index), index] for index in range(size)]
             means = np.array([mean_of("heldout values", part) for part in parts])
-            asked = QueryBatch(means, None, len(columns), metric.is_binary)
-            return method.answer(progress, asked, self._entropy)
+            batch = QueryBatch(means, None, len(columns), metric.is_binary)
+            return method.answer(progress, batch, self._entropy)
 
         return self._store.change(answer)
 
@@ -350,7 +352,10 @@ class Holdout:
         return guess, self._guarded(values, "phi")
 
     def _guarded(self, work: Callable[[], Any], what: str) -> Any:
-        """Return the result of ``work`` on the holdout's rows; if it fails, hide the details."""
+        """Return the result of ``work`` on the holdout's rows; if it fails, end the session.
+
+        The error starts with ``what``, the name of the query, and hides all other details.
+        """
         # Privacy: after a failure the session reads no row again, so it reveals only one failure.
         check_not_spoiled(self._store.read())
         try:
@@ -395,9 +400,9 @@ def _guess(metric: Metric, name: str, labels: Any, predictions: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class BoardScore:
-    """The best score on a board after a submission, by any submitter.
+    """The best score on a board so far, by any submitter.
 
-    ``is_better`` is whether this submission raised it by at least one level.
+    ``is_better`` is whether the latest submission raised it by at least one level.
     """
 
     value: float
@@ -408,9 +413,9 @@ class BoardScore:
 class Leaderboard:
     """A leaderboard that scores submissions against hidden labels.
 
-    It shows only the best score so far, rounded to a level. A submission that is not better reveals
-    nothing more about the labels, so a board can accept thousands. A submission's own score is
-    never shown.
+    It shows only the best score so far, rounded to one of a few levels. A submission that is not
+    better reveals little about the labels, so a board can accept thousands. A submission's own
+    score is never shown.
 
     Law:     `confide.holdout.baselines.Ladder` on the metric's mean over the labels.
     Claim:   with probability 1 - beta the score shown after each of ``submissions`` submissions is

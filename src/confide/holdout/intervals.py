@@ -1,7 +1,7 @@
 """Confidence intervals for the mean of one fixed query.
 
-A level is given in *nats*: ln(1 / a) for an interval that misses with probability at most a on
-each side. So a can be smaller than the smallest float.
+The level of an interval is given in *nats*: ln(1 / a) for an interval that misses with probability
+at most a on each side. So a can be smaller than the smallest float.
 """
 
 import math
@@ -26,7 +26,7 @@ ROUNDING_ERROR: Final = 2 * float(MEAN_ERROR)
 """The error of a computed mean, plus the same amount for the arithmetic of bounds."""
 
 COMPARISON_SLACK: Final = 1e-12
-"""Tolerance of comparisons between bounds; it is smaller than the second half of ROUNDING_ERROR."""
+"""The tolerance of comparisons between bounds; ROUNDING_ERROR covers it too."""
 MAX_EXACT_ROWS: Final = 10**7
 MAX_TAIL_TERMS: Final = 200
 LOG_GAMMA_SLACK: Final = 1e-6
@@ -35,7 +35,7 @@ LOG_GAMMA_SLACK: Final = 1e-6
 def hoeffding_width(rows: int, nats: float) -> float:
     """Return the half-width of an interval for a mean of independent values in [0, 1].
 
-    Law:     P(mean - truth >= w) <= exp(-2 rows w^2), and the same below.
+    Law:     P(mean - truth >= w) <= exp(-2 rows w^2), and the same for truth - mean.
     Claim:   each side misses with probability at most exp(-nats), even though `mean_of` computes
              the mean with an error.
     Why:     2 rows w^2 = nats, and ROUNDING_ERROR is added, which is larger than that error.
@@ -63,9 +63,9 @@ def upper_end(mean: float, rows: int, nats: float, *, is_binary: bool = False) -
              at least exp(-nats), rounded up.
     Why:     p is excluded only if a mean of at most the observed one has probability below
              exp(-nats) under p. So if the true p is excluded, an event of probability at most
-             exp(-nats) has happened. It is never wider than Hoeffding's, because
-             kl(q, p) >= 2 (q - p)^2. The binomial interval is that of Clopper and Pearson, used if
-             it is the shorter of the two.
+             exp(-nats) has happened. The interval is never wider than Hoeffding's, because
+             kl(q, p) >= 2 (q - p)^2. For values 0 and 1, the interval of Clopper and Pearson is
+             used if it is shorter; its probabilities are the binomial ones.
     Source:  [Hoe63] Theorem 1, [CP34].
     Checked: tests/holdout/test_intervals.py.
 
@@ -92,12 +92,13 @@ def lower_end(mean: float, rows: int, nats: float, *, is_binary: bool = False) -
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """Bounds for the mean over the rows that follow from an outcome, with the interval's level.
+    """Bounds for the mean over the rows that follow from an outcome, and the interval's level.
 
-    Claim: [lower_end(low), upper_end(high)] contains the true mean whenever the interval of the
-           exact sample mean does, because that mean lies in [low, high].
-    Why:   both ends increase with the sample mean. The interval is a function of the outcome alone,
-           so it reveals no more about the rows than the outcome does.
+    Claim: [lower_end(low), upper_end(high)] contains the true mean whenever the interval around the
+           exact mean over the rows does.
+    Why:   the exact mean over the rows lies in [low, high], and both ends increase with it. The
+           interval is a function of the outcome alone, so it reveals no more about the rows than
+           the outcome does.
     """
 
     low: float
@@ -126,7 +127,7 @@ def _largest_number(holds: Callable[[float], bool], start: float) -> float:
 
 
 def _clopper_pearson(successes: int, rows: int, nats: float, limit: float) -> float:
-    """Return the upper end of the binomial interval, by bisection below ``limit``."""
+    """Return the upper end of the Clopper-Pearson interval, by bisection below ``limit``."""
     low, high = successes / rows, limit
     for _ in range(BISECTION_STEPS):
         middle = (low + high) / 2
@@ -140,8 +141,8 @@ def _clopper_pearson(successes: int, rows: int, nats: float, limit: float) -> fl
 def _log_tail(successes: int, rows: int, p: float) -> float:
     """Return an upper bound of ln P(Binomial(rows, p) <= successes), for p above the mean.
 
-    Why: P(X = k - 1) / P(X = k) decreases as k does, so after some terms the rest is at most a
-         geometric sum. LOG_GAMMA_SLACK exceeds the error of the three log-gammas for up to
+    Why: P(X = k - 1) / P(X = k) decreases as k decreases, so after some terms the rest is at most
+         a geometric sum. LOG_GAMMA_SLACK exceeds the error of the three log-gammas for up to
          MAX_EXACT_ROWS rows.
     """
     k, odds = successes, (1 - p) / p

@@ -1,7 +1,8 @@
-"""Sample sizes for noisy answers.
+"""Sample sizes for methods that add noise to their answers, by many theorems.
 
 Each ``fits_...`` function returns whether ``rows`` rows guarantee that every answer is within tau
-of the population with probability 1 - beta. It optimizes the free parameters of its theorem.
+of the population with probability 1 - beta. It optimizes the free parameters of its theorem. The
+planner of sessions compares all of them.
 """
 
 import math
@@ -54,15 +55,15 @@ def fits_theorem(rows: int, tau: float, beta: float, queries: int, overfits: int
     Law:     threshold 3 tau / 4, noise of `theorem_sigma`, at most ``overfits`` overfits.
     Claim:   every answer is within tau until ``overfits`` queries had a guess with an error above
              tau / 2.
-    Why:     the theorem in the source. The session is private enough for tau / 8 at
-             beta / (2 queries), by its pure or its approximate transfer theorem, whichever needs
-             fewer rows.
+    Why:     the theorem in the source. The session is so private that a chosen query's mean is
+             within tau / 8 of the truth except with probability beta / (2 queries), by the transfer
+             theorem for pure or for approximate privacy, whichever needs fewer rows.
     Source:  [DFHPRR15b]; the second term of the minimum follows from their lemmas.
     Checked: tests/holdout/test_planning.py.
     """
-    sigma, part, failure = theorem_sigma(tau, beta, queries), tau / 8, beta / (2 * queries)
-    pure = max(2 * overfits / (sigma * part), math.log(6 / failure) / part**2)
-    epsilon, log_delta, min_rows = approximate_transfer(part, failure)
+    sigma, error, failure = theorem_sigma(tau, beta, queries), tau / 8, beta / (2 * queries)
+    pure = max(2 * overfits / (sigma * error), math.log(6 / failure) / error**2)
+    epsilon, log_delta, min_rows = approximate_transfer(error, failure)
     approximate = math.sqrt(32 * overfits * (math.log(2) - log_delta)) / (sigma * epsilon)
     return rows >= min(pure, max(approximate, min_rows))
 
@@ -87,7 +88,7 @@ def thresholdout_margins(
     Why:     P(|Z| > k) <= exp(-k / b) for discrete Laplace noise of scale b. So the noise exceeds
              its bounds with total probability at most beta / 8 (the thresholds), beta / 8 (the
              comparisons) and beta / 4 (the answers). Noise does not depend on the rows, so for
-             fixed noise the session is a tree with the nodes of `log_nodes`.
+             fixed noise the session is a tree whose nodes `log_nodes` counts.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_thresholdout.py, tests/holdout/test_analysts.py.
     """
@@ -104,8 +105,9 @@ def fits_private(
     """Return whether Thresholdout guarantees tau if the whole session is ``epsilon``-DP.
 
     Claim:   every answer is within tau of the population, and the session is epsilon-DP.
-    Why:     sigma = 2 overfits / (epsilon rows); then `thresholdout_margins`, with a threshold that
-             about ``overfits`` / 10 honest queries exceed by chance.
+    Why:     with sigma = 2 overfits s / epsilon, where s is the sensitivity of a mean, the session
+             is epsilon-DP. `thresholdout_margins` bounds the errors, for a threshold that about
+             ``overfits`` / 10 honest queries exceed by chance.
     Source:  [DFHPRR15b] for the mechanism, docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py.
     """
@@ -133,7 +135,10 @@ def fits_gaussian(rows: int, tau: float, beta: float, queries: int, overfits: in
 
 
 def best_gaussian(rows: int, beta: float, queries: int) -> tuple[float, float, float]:
-    """Return the smallest tau of normal noise, its standard deviation, and the split of beta."""
+    """Return the smallest tau of normal noise, its standard deviation, and the split of beta.
+
+    The split is that of `gaussian_transfer`.
+    """
     return min(
         (
             *_minimize(
@@ -164,19 +169,20 @@ def gaussian_width(rows: int, beta: float, queries: int, *, sigma: float, split:
     Checked: tests/holdout/test_planning.py, tests/holdout/test_analysts.py.
     """
     size = min(rows, MAX_ROWS)  # a holdout cannot have more; larger values serve comparisons only
-    step = sensitivity(size)
-    factor = float(size * step) * ROUND_UP
-    spread = gaussian_transfer(queries, rows, sigma / factor, beta, split=split)
-    return spread * factor + float(step / STEPS_PER_SENSITIVITY + MEAN_ERROR)
+    s = sensitivity(size)
+    factor = float(size * s) * ROUND_UP
+    width = gaussian_transfer(queries, rows, sigma / factor, beta, split=split)
+    return width * factor + float(s / STEPS_PER_SENSITIVITY + MEAN_ERROR)
 
 
 def fits_posterior(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
     """Return whether normal noise guarantees tau, by its privacy and the posterior of the rows.
 
-    Claim:   every answer is within tau for the best noise, c, d and split of beta.
-    Why:     `posterior_transfer`. With f beta = delta / d and (1 - f) beta = miss / c, the best
-             noise bound z has sigma = 2 m phi(z) / ((1 - f) beta), and the best epsilon has
-             Phi(-epsilon / mu - mu / 2) = f beta / 2: both derivatives are then zero.
+    Claim:   every answer is within tau for the best noise, c, d, and split f of beta.
+    Why:     `posterior_transfer`, with f beta = delta / d and (1 - f) beta = miss / c. The noise of
+             m = ``queries`` answers is within z sigma. The best z has
+             sigma = 2 m phi(z) / ((1 - f) beta), and the best epsilon has
+             Phi(-epsilon / mu - mu / 2) = f beta / 2, because both derivatives are then zero.
     Source:  [JLNRSS20]; [BW18] Theorem 8 for the delta of normal noise.
     Checked: tests/holdout/test_planning.py.
     """
@@ -199,8 +205,8 @@ def fits_monitor(rows: int, tau: float, beta: float, queries: int, overfits: int
     """Return whether normal noise guarantees tau, by its privacy and a monitor of several sessions.
 
     Claim:   every answer is within tau for the best noise and number of sessions T.
-    Why:     `monitor_transfer`. The best noise bound z has sigma = 2 T m phi(z), the best epsilon
-             has Phi(-epsilon / mu - mu / 2) = 1 / T.
+    Why:     `monitor_transfer`. The noise of m = ``queries`` answers is within z sigma. The best z
+             has sigma = 2 T m phi(z), and the best epsilon has Phi(-epsilon / mu - mu / 2) = 1 / T.
     Source:  [BNSSSU16]; [BW18] Theorem 8 for the delta of normal noise.
     Checked: tests/holdout/test_planning.py.
     """
@@ -225,9 +231,9 @@ def fits_pure(rows: int, tau: float, beta: float, queries: int, overfits: int) -
     """Return whether Laplace noise guarantees tau, by its pure privacy.
 
     Claim:   every answer is within tau for the best split of tau into noise and sampling.
-    Why:     `pure_transfer` for each side of the worst answer's query, which is a function of the
-             answers alone. The noise is within scale ln(2 queries / beta) with probability at least
-             1 - beta / 2.
+    Why:     the query of the worst answer is a function of the answers alone, so `pure_transfer`
+             applies to each side of its error. The noise is within scale ln(2 queries / beta) with
+             probability at least 1 - beta / 2.
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_planning.py.
     """
@@ -244,7 +250,8 @@ def fits_pure(rows: int, tau: float, beta: float, queries: int, overfits: int) -
 def fits_published_pure(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
     """Return whether Laplace noise guarantees tau by the published theorem for pure privacy.
 
-    Claim:   every answer is within tau if the session is (part * tau)-DP.
+    Claim:   every answer is within tau if the session is (part * tau)-DP and the noise is within
+             (1 - part) * tau.
     Why:     `pure_transfer_published`.
     Source:  [DFHPRR15a].
     Checked: tests/holdout/test_planning.py.
@@ -260,7 +267,8 @@ def fits_published_pure(rows: int, tau: float, beta: float, queries: int, overfi
 def fits_max_information(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
     """Return whether Laplace noise guarantees tau by its max-information.
 
-    Claim:   every answer is within tau if the session is (part * tau)^2-DP.
+    Claim:   every answer is within tau if the session is (part * tau)^2-DP and the noise is within
+             (1 - part) * tau.
     Why:     `max_information_transfer`.
     Source:  [DFHPRR15b].
     Checked: tests/holdout/test_planning.py.
@@ -276,7 +284,8 @@ def fits_max_information(rows: int, tau: float, beta: float, queries: int, overf
 def fits_approximate(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
     """Return whether normal noise guarantees tau by the theorem for approximate privacy.
 
-    Claim:   every answer is within tau if the session satisfies `approximate_transfer`.
+    Claim:   every answer is within tau if the session satisfies `approximate_transfer` for
+             part * tau and the noise is within (1 - part) * tau.
     Why:     normal noise with total mu is (r + 2 sqrt(r ln(1 / delta)), delta)-DP, r = mu^2 / 2.
     Source:  [DFHPRR15a], [BS16].
     Checked: tests/holdout/test_planning.py.
@@ -293,12 +302,13 @@ def fits_approximate(rows: int, tau: float, beta: float, queries: int, overfits:
 
 
 def _laplace_epsilon(rows: int, tau: float, beta: float, queries: int, part: float) -> float:
-    """Return the epsilon of a session whose noise may use (1 - part) of tau."""
+    """Return the epsilon of a session with Laplace noise within (1 - part) * tau."""
     scale = (1 - part) * tau / math.log(2 * queries / beta)
     return queries / (scale * rows)
 
 
 def _delta(mu: float, epsilon: float) -> float:
+    """Return the delta of a mu-Gaussian-DP session at ``epsilon``."""
     first = NORMAL.cdf(mu / 2 - epsilon / mu)
     return max(0.0, first - math.exp(epsilon) * NORMAL.cdf(-mu / 2 - epsilon / mu))
 

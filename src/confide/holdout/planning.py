@@ -27,7 +27,10 @@ Covers = Callable[[int, float, float, int, int], bool]
 
 @dataclass(frozen=True, slots=True)
 class Theorem:
-    """A theorem about the validity of sessions."""
+    """A theorem about the validity of sessions.
+
+    ``method`` is the method of `Holdout` to which it applies, or None if confide has none.
+    """
 
     name: str
     method: str | None
@@ -148,7 +151,7 @@ THEOREMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The result of one theorem for the request of a plan."""
+    """The numbers that one theorem guarantees for the request of a plan; ``rule`` is its name."""
 
     rule: str
     method: str | None
@@ -269,7 +272,10 @@ def _private_theorem(request: "_Request", epsilon: Fraction) -> Theorem:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """The given quantities and the name of the one to compute."""
+    """The given quantities, and ``sought``, the name of the one to compute.
+
+    Quantities that are not given have placeholders, which `solve` replaces.
+    """
 
     beta: float
     sought: str
@@ -368,6 +374,7 @@ def _count(name: str, value: int | None) -> int | None:
 
 
 def _sought(given: dict[str, float | int | None]) -> str:
+    """Return the name of the quantity to compute: one that is not given."""
     missing = {name for name, value in given.items() if value is None}
     match (given["n"] is None, given["tau"] is None):
         case (True, False) if given["queries"] is not None:

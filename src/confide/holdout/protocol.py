@@ -1,9 +1,13 @@
-"""The `Method` protocol, with outcomes, answers, and guarantees."""
+"""The `Method` protocol, which each way to answer queries implements, and its data types.
+
+A `Holdout` computes the means of a batch of queries over its rows. It passes them to its method,
+which returns `Outcomes` and the next `Progress` of the session.
+"""
 
 import math
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +20,6 @@ from confide.holdout.values import STEPS_PER_SENSITIVITY, Booleans, Floats, sens
 from confide.loss import Loss
 from confide.noise import Entropy
 from confide.noise.sampler import MAX_SCALE
-
-if TYPE_CHECKING:
-    pass
-
 
 __all__ = [
     "MEAN_METRIC",
@@ -41,7 +41,7 @@ __all__ = [
     "state_guarantee",
 ]
 
-EDGE: Final = 1e-10
+MAX_MEAN_ERROR: Final = 1e-10
 """An upper bound of the numerical error of a mean."""
 
 
@@ -64,9 +64,10 @@ class Left:
 class Guarantee:
     """The validity claim of a session, with its theorem and its numbers.
 
-    ``tau`` is the smallest that the theorem gives for this number of rows, and ``holds`` is whether
-    it is at most the requested one. ``loss`` is the privacy loss of the session, or None if the
-    session promises only validity.
+    ``holds`` is whether the theorem guarantees the requested tau for ``n`` rows, except with
+    probability ``beta``; without a request, any tau below 1 suffices. ``tau`` is the requested one
+    if it is guaranteed, else the smallest that the theorem guarantees. ``loss`` is the privacy loss
+    of the session, or None if the session promises only validity.
     """
 
     holds: bool
@@ -92,7 +93,10 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryBatch:
-    """Queries in order, each with its mean over the rows and the guess for that mean."""
+    """Queries in order, each with its mean over the holdout's rows and the guess for that mean.
+
+    ``is_binary`` is whether all values are 0 or 1.
+    """
 
     means: Floats
     guesses: Floats | None
@@ -107,7 +111,11 @@ class QueryBatch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcomes:
-    """Answers in order, each with the bounds that it implies for the mean over the rows."""
+    """Answers in order, each with the bounds that it implies for the mean over the rows.
+
+    ``overfit`` is a mask of the queries whose guess was wrong. ``nats`` are the levels of the
+    confidence intervals; see `intervals`.
+    """
 
     values: Floats
     overfit: Booleans
@@ -124,8 +132,8 @@ class Outcomes:
     def bracket(self, index: int) -> Bracket:
         """Return the bounds that one answer implies for the mean."""
         return Bracket(
-            float(self.low[index]) - EDGE,
-            float(self.high[index]) + EDGE,
+            float(self.low[index]) - MAX_MEAN_ERROR,
+            float(self.high[index]) + MAX_MEAN_ERROR,
             self.rows,
             float(self.nats[index]),
             self.is_binary,
@@ -159,7 +167,7 @@ class Bounded(Protocol):
 def state_guarantee(
     method: Bounded, what: str, extent: str, source: str, loss: Loss | None = None
 ) -> Guarantee:
-    """Return the guarantee that ``what`` is within the method's tau, limited by ``extent``.
+    """Return the guarantee that ``what`` is within the method's tau, for the queries of ``extent``.
 
     A tau of 1 or more is vacuous, because all answers lie in [0, 1].
     """
@@ -181,9 +189,10 @@ def state_guarantee(
 class Progress:
     """The state of a session.
 
-    ``nats`` is the code length of the transcript so far, and ``level`` the best level of a board.
-    ``secret`` is the noisy threshold in steps, and as confidential as the rows. ``is_spoiled`` is
-    whether a query that failed only on the holdout's rows ended the session.
+    ``queries`` and ``overfits`` are the numbers so far. ``nats`` is the code length of the
+    transcript so far, and ``level`` the best level of a board. ``secret`` is the noisy threshold in
+    grid steps; it is as confidential as the rows. ``is_spoiled`` is whether a query that failed
+    only on the holdout's rows ended the session.
     """
 
     queries: int = 0
@@ -213,7 +222,7 @@ class Method(Protocol):
         ...
 
     def terms(self) -> dict[str, object]:
-        """Return the method and its parameters, which identify the session."""
+        """Return the method's name and parameters, which a resumed session must share."""
         ...
 
     def start(self, entropy: Entropy) -> Progress:
@@ -221,7 +230,7 @@ class Method(Protocol):
         ...
 
     def answer(
-        self, progress: Progress, asked: QueryBatch, entropy: Entropy
+        self, progress: Progress, batch: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
         """Return the new state and the answers to as many queries as allowed, at least one."""
         ...
@@ -253,13 +262,13 @@ def check_left(left: Left) -> int:
     return left.queries if left.queries is not None else 2**62
 
 
-def check_rows(method: str, rows: int, asked: QueryBatch) -> None:
-    """Raise BadDeclaration unless there is one value per row, regardless of tau.
+def check_rows(method: str, rows: int, batch: QueryBatch) -> None:
+    """Raise BadDeclaration unless the means are over one value per row.
 
     Why: every claim is about a mean over ``rows`` independent values, a number known in advance.
          The number of pairs that a metric finds depends on the labels, so the message omits it.
     """
-    if asked.rows != rows:
+    if batch.rows != rows:
         raise BadDeclaration(
             f"{method} needs one value for each of {rows:,} rows; a metric of pairs of rows needs "
             "method='guess-and-check'"
@@ -267,7 +276,7 @@ def check_rows(method: str, rows: int, asked: QueryBatch) -> None:
 
 
 def check_sigma(sigma: Fraction, rows: int) -> Fraction:
-    """Return the noise of a session, or refuse it if the sampler cannot draw that much."""
+    """Return the noise scale of a session, or raise an error if it is too large for the sampler."""
     largest = MAX_SCALE * sensitivity(rows) / (4 * STEPS_PER_SENSITIVITY)
     if sigma > largest:
         shown = float_above(sigma)  # sigma itself may be too large for a float
@@ -280,7 +289,7 @@ def check_sigma(sigma: Fraction, rows: int) -> Fraction:
 
 
 def middle_of(means: Floats, cells: int) -> tuple[NDArray[np.int64], Floats]:
-    """Return the index and the middle of each mean's cell; [0, 1] has ``cells`` equal cells."""
+    """Return the index and the middle of each mean's cell, if [0, 1] has ``cells`` equal cells."""
     index = np.minimum((means * cells).astype(np.int64), cells - 1)
     return index, (index + 0.5) / cells
 
@@ -291,7 +300,7 @@ def log_two_over(beta: float) -> float:
 
 
 class StoredTerms:
-    """Defaults for methods: parameters that can be stored, and a start without a secret."""
+    """A base class of methods, which stores all parameters and starts without a secret."""
 
     __slots__ = ()
     name: ClassVar[str]
@@ -315,7 +324,10 @@ MEAN_METRIC: Final = mean_metric()
 
 @dataclass(frozen=True, slots=True)
 class HoldoutAnswer:
-    """An answer: its value, whether its guess was overfit, and an interval for the population."""
+    """An answer: its value, whether the query was an overfit, and an interval for the population.
+
+    ``bracket`` has the bounds from which the interval is computed.
+    """
 
     value: float
     overfit: bool

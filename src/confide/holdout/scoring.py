@@ -1,4 +1,4 @@
-"""Metrics and the scikit-learn scorer."""
+"""Metrics of predictions as means of values in [0, 1], and the scikit-learn scorer."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -39,12 +39,13 @@ def _accept(predictions: Array) -> None:
 class Metric:
     """A metric of predictions, computed as the mean of values in [0, 1].
 
-    ``low`` and ``high`` are the metric's values at means of 0 and 1. Flags: ``is_loss`` if smaller
-    is better, ``is_binary`` if every value is always 0 or 1, and ``is_paired`` if values belong to
-    pairs of rows. ``wants`` is the estimator's method: predict, predict_proba or decision_function.
-    ``positive`` is the label that counts as 1, and ``kinds`` the NumPy kinds of labels that the
-    metric can read (empty for all); both are known before a row is read. ``accepts`` raises
-    BadDeclaration for bad predictions, without reading labels.
+    ``values`` computes these values from labels and predictions. ``low`` and ``high`` are the
+    metric's values at means of 0 and 1. ``is_loss`` is whether smaller is better, ``is_binary``
+    whether every value is 0 or 1, and ``is_paired`` whether values belong to pairs of rows.
+    ``wants`` is the estimator's method: predict, predict_proba or decision_function. ``positive``
+    is the label that counts as 1, and ``kinds`` are the NumPy kinds of labels that the metric can
+    read (empty for all); both are known before a row is read. ``accepts`` raises BadDeclaration for
+    bad predictions, without reading labels.
 
     The value of a row must depend on that row alone, and must exist for every possible row.
     """
@@ -99,18 +100,18 @@ class _Brier:
 
 @dataclass(frozen=True, slots=True)
 class _Auc:
-    """Whether the positive row of each disjoint positive-negative pair is ranked higher.
+    """A value for each pair of a positive and a negative row: 1 if the positive row ranks higher.
 
-    Why: given the labels, rows are independent. The labels and the order of the rows alone
-         determine the pairs, and no two pairs share a row. So the values are independent, and the
-         mean of each is the AUC: 1 if the positive has the higher prediction, 1/2 for a tie.
+    Why: a tie has the value 1/2. Given the labels, rows are independent. The labels and the order
+         of the rows alone determine the pairs, and no two pairs share a row. So the values are
+         independent, and the expectation of each is the AUC.
     """
 
     positive: object = 1
 
     def __call__(self, labels: Array, predictions: Array) -> Array:
-        marks, scores = _is_positive(labels, self.positive), _as_floats("predictions", predictions)
-        positive, negative = np.flatnonzero(marks), np.flatnonzero(~marks)
+        mask, scores = _is_positive(labels, self.positive), _as_floats("predictions", predictions)
+        positive, negative = np.flatnonzero(mask), np.flatnonzero(~mask)
         pairs = min(len(positive), len(negative))
         if not pairs:
             raise BadDeclaration("auc needs rows of both classes")
@@ -249,8 +250,8 @@ class _Clipped:
         # Privacy: no label may cause a warning or an error; NaN counts as the largest error.
         with np.errstate(all="ignore"):
             gap = np.abs(_as_floats("predictions", predictions) - _as_floats("labels", labels))
-            part = gap**self.power / self.top
-            return np.where(part < 1, part, 1.0)
+            scaled = gap**self.power / self.top
+            return np.where(scaled < 1, scaled, 1.0)
 
 
 def _clipped_metric(name: str, power: int, high: Number | None) -> Metric:
@@ -330,7 +331,10 @@ FALLBACK_METHODS: Final = {"decision_function": ["predict_proba"]}
 
 
 def predict_column(estimator: Any, rows: Any, metric: Metric) -> Any:
-    """Return one number per row from an estimator; for probabilities, the positive class's."""
+    """Return the estimator's prediction for each row: a label, a number, or a probability.
+
+    A probability is that of the positive class.
+    """
     method = _find_method(estimator, metric)
     if method == "predict":
         return estimator.predict(rows)
@@ -345,8 +349,8 @@ def predict_column(estimator: Any, rows: Any, metric: Metric) -> Any:
 def _find_method(estimator: Any, metric: Metric) -> str:
     """Return the name of the estimator's method that the metric needs.
 
-    Probabilities rank rows as well as a decision function does. An estimator that is not a
-    classifier predicts numbers.
+    Probabilities rank rows as well as a decision function does. For an estimator that is not a
+    classifier, the method is predict.
     """
     methods = [metric.wants, *FALLBACK_METHODS.get(metric.wants, [])]
     found = [method for method in methods if getattr(estimator, method, None) is not None]
@@ -374,11 +378,11 @@ def _find_class(estimator: Any, metric: Metric) -> int:
 
 
 class ScoredFold(Protocol):
-    """The holdout's answer for a fold."""
+    """The part of the holdout's answer for a fold that the scorer needs."""
 
     @property
     def value(self) -> float:
-        """The metric, with noise."""
+        """The answer, on the scale of the metric."""
         ...
 
 

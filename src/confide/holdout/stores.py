@@ -1,4 +1,4 @@
-"""Session state in memory, in a file, or in the ledger."""
+"""Stores of a holdout session's state: in memory, in a file, or in a curator's ledger."""
 
 import json
 import os
@@ -51,11 +51,12 @@ TABLE: Final = (
 
 
 def check_not_spoiled(progress: Progress) -> Progress:
-    """Return the state of a session, or refuse if a failure has ended it.
+    """Return the state of a session, or refuse if a failed query has ended the session.
 
-    Why: after a failure there are no more queries, so it adds no node to the tree of transcripts,
-         and the claim about the earlier answers still holds. If the session continued, every answer
-         would depend on information that no theorem accounts for.
+    Why: after a failure there are no more queries, so the failure adds no node to the tree of
+         transcripts (see `coding_bounds`), and the claim about the earlier answers still holds. If
+         the session continued, every answer would depend on information that no theorem accounts
+         for.
     """
     if progress.is_spoiled:
         raise Refusal(
@@ -96,7 +97,7 @@ class Store(Protocol):
 
 
 class MemoryStore:
-    """A store in memory, which ends with its process."""
+    """A store in memory, for a session that ends with its process."""
 
     __slots__ = ("_lock", "_process", "_progress")
 
@@ -139,7 +140,7 @@ class MemoryStore:
 
 
 class FileStore:
-    """A store in a SQLite file, which outlives the process and can be shared by several.
+    """A store in a SQLite file, which outlives the process and which several processes can share.
 
     The file contains counts and, for Thresholdout, the noisy threshold. If that threshold leaked,
     accepted guesses would no longer be free, so only the file's owner may read it.
@@ -258,19 +259,20 @@ def check_curator(curator: "Curator", method: Method) -> Loss:
 
 
 class LedgerStore:
-    """A store in a curator's ledger, with one answer for each step of the session.
+    """A store in a curator's ledger, with one record for each step of the session.
 
-    The first step charges for the whole session; later steps cost nothing more. A step is found by
-    its key. The ledger assigns each key to one charge, and each charge to one answer.
+    Opening the session is step 0, which is charged with the loss of the whole session. Each change
+    of the progress is a later step, which costs nothing more. A step is found by its key. The
+    ledger assigns each key to one charge, and each charge to one answer: the progress.
 
     Claim:   all answers of the session and all other answers of the curator, before, after, and in
              between, stay within the curator's budget. No two answers of the session come from the
-             same step, even if several processes share it or one of them crashes. A rollback of the
-             ledger to an older copy is detected exactly when the ledger itself detects it.
-    Why:     the session's loss is fixed in advance and holds against an analyst who sees all other
-             answers too, and the filter is valid for concurrent sessions. The result of a step is
-             shown only after its commit. A second commit of the same step is refused, and its draw
-             is discarded unseen, whatever it was. Steps are ordinary records of the chain, so the
+             same step, even if several processes share the session or one of them crashes. If the
+             ledger is rolled back to an older copy, this is detected as for any other answer.
+    Why:     the session's loss is fixed in advance and bounds what an analyst learns who sees all
+             other answers too, and the filter is valid for concurrent sessions. The result of a
+             step is shown only after its commit. A second commit of the same step is refused, and
+             its random draw is discarded unseen. Steps are ordinary records of the chain, so the
              anchor covers them.
     Source:  [HSTVVXZ23], docs/proofs/loss-filters.md, docs/ledger.md.
     Checked: tests/holdout/test_curator.py.
@@ -291,21 +293,21 @@ class LedgerStore:
         """
         identity, key = self._identify({"terms": terms}), self._key(0)
         try:
-            begun = self._ledger.resume(identity, key)
+            earlier = self._ledger.resume(identity, key)
         except KeyUsed:
             raise BadDeclaration(
                 f"the session {self._name!r} was opened on other terms; open it as it was, or give "
                 "another name="
             ) from None
-        if isinstance(begun, StoredAnswer):
-            self._entry = begun.receipt.entry
+        if isinstance(earlier, StoredAnswer):
+            self._entry = earlier.receipt.entry
             return
-        # Privacy: charge before the session exists; after a crash the charge is found again.
+        # Privacy: charge before the session exists; after a crash, the key finds the charge again.
         price = self._ledger.opening.price(self._loss)
         self._entry, _ = self._commit_once(identity, key, _step(0, start), price)
 
     def change(self, body: Callable[[Progress], tuple[Progress, Result]]) -> Result:
-        """Take the next step; if another process was faster, take the one after that."""
+        """Store the next step; if another process stored it first, try again after that step."""
         identity = self._identify({"paid": self._entry})
         while True:
             step, progress = self._newest(identity)
@@ -325,7 +327,7 @@ class LedgerStore:
         noisy: Payload,
         price: tuple[Share, Fraction] = (Share(0), Fraction(0)),
     ) -> tuple[int, bool]:
-        """Store a step unless it exists; return its entry and whether this commit was stored."""
+        """Store a step unless it exists; return its entry and whether this call stored the step."""
         hold: Hold | StoredAnswer | None
         try:
             hold = self._ledger.reserve(identity, *price, readings=None, key=key)
@@ -354,7 +356,7 @@ class LedgerStore:
         return int(kept.noisy["step"]), Progress(**kept.noisy["progress"])
 
     def _identify(self, details: dict[str, object]) -> QueryIdentity:
-        """Return the identity of a step for the ledger; no other query has the same."""
+        """Return the identity of a step for the ledger, which no query outside the session has."""
         text = json.dumps({"holdout": self._name} | details)
         return QueryIdentity(text, "holdout", self._analyst, self._purpose)
 
@@ -363,7 +365,7 @@ class LedgerStore:
         return f"holdout\n{self._name}: {step}"
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Refuse copying with a ledger in memory, because both copies would answer."""
+        """Refuse to be copied or pickled if the ledger is in memory: both copies would answer."""
         if isinstance(self._ledger, MemoryLedger):
             raise TypeError(
                 "a holdout session on a ledger in memory cannot be copied: both copies would "

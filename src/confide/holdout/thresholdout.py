@@ -1,4 +1,4 @@
-"""Thresholdout: a sparse-vector mechanism in which only wrong guesses cost privacy."""
+"""The method Thresholdout: a sparse-vector mechanism in which only wrong guesses cost privacy."""
 
 import math
 from dataclasses import dataclass, replace
@@ -45,20 +45,20 @@ class Thresholdout(StoredTerms):
              noise of scale 4 sigma and T = threshold + noise of scale 2 sigma. T is drawn at the
              start and after every overfit. The answer to an overfit query is mean + noise of scale
              sigma, rounded to the middle of one of ``cells`` cells of [0, 1]. The session ends
-             after ``overfits`` of them.
+             after ``overfits`` overfits.
     Claim:   let s be the sensitivity (1 / rows, plus the error of floating-point sums). Each
              overfit costs a sparse-vector round with epsilon s / sigma and a Laplace answer with
              epsilon s / sigma. So the session is (2 overfits s / sigma)-DP if one row of the
              holdout is replaced, and its loss is their composition. This requires that every query
-             acts row by row: phi computes a value in [0, 1] from each row alone, and does not fail.
+             acts row by row: it computes a value in [0, 1] from each row alone, and does not fail.
              Training rows are not protected.
-    Why:     with the guess fixed, replacing a row changes |mean - guess| by at most
-             STEPS_PER_SENSITIVITY steps. Within a round, shift T by s: then all accepted guesses
-             are still accepted, which costs s / (2 sigma). The one overfit stays an overfit if its
-             V shifts by 2 s, which costs s / (2 sigma). Its answer has its own noise. Rounds are
-             sequential, and rounding to cells is post-processing. Losses are fixed in advance, so
-             they compose for adaptively chosen queries, even concurrently with other queries to a
-             curator.
+    Why:     with the guess fixed, replacing a row changes |mean - guess| by at most s. A round
+             consists of the queries up to the next overfit. Within a round, raise T by s: then all
+             accepted guesses are still accepted, which costs s / (2 sigma). The one overfit stays
+             an overfit if its V is raised by 2 s, which costs s / (2 sigma). Its answer has its
+             own noise. Rounds are sequential, and rounding to cells is post-processing. Losses are
+             fixed in advance, so they compose for adaptively chosen queries, even concurrently with
+             other queries to a curator.
     Source:  [DFHPRR15b], [DR14]; [HSTVVXZ23] for concurrent sessions; docs/proofs/holdout.md.
     Checked: tests/holdout/test_thresholdout.py (law), tests/holdout/test_privacy.py (claim, and
              wrong variants).
@@ -104,9 +104,9 @@ class Thresholdout(StoredTerms):
         return replace(session, threshold=session.choose_threshold(threshold))
 
     def choose_threshold(self, threshold: Number | None) -> Fraction:
-        """Return the given threshold, else one that guarantees tau, else one set by chance.
+        """Return the given threshold, else one that guarantees tau, else one that rarely errs.
 
-        The last is three standard deviations of an honest query's noisy gap.
+        The last is three standard deviations of |mean - guess| plus noise for an honest query.
         """
         if threshold is not None:
             return positive("threshold", threshold)
@@ -121,7 +121,7 @@ class Thresholdout(StoredTerms):
 
     @property
     def cells(self) -> int:
-        """The number of cells: enough for a half-width of at most sigma, up to a limit."""
+        """The number of cells: enough for cells of half-width at most sigma, up to a limit."""
         return min(MAX_CELLS, max(2, math.ceil(1 / (2 * self.sigma))))
 
     @property
@@ -138,7 +138,7 @@ class Thresholdout(StoredTerms):
 
     @property
     def tau(self) -> float:
-        """The accuracy bound of every answer, by counting transcripts."""
+        """The accuracy bound of every answer, by counting the nodes of the tree of transcripts."""
         accepted, overfit, nats = self._margins()
         return max(float(self.threshold) + accepted, overfit) + hoeffding_width(self.rows, nats)
 
@@ -159,15 +159,16 @@ class Thresholdout(StoredTerms):
         return Left(self.queries - progress.queries, self.overfits - progress.overfits)
 
     def answer(
-        self, progress: Progress, asked: QueryBatch, entropy: Entropy
+        self, progress: Progress, batch: QueryBatch, entropy: Entropy
     ) -> tuple[Progress, Outcomes]:
-        check_rows(self.name, self.rows, asked)
-        if asked.guesses is None:
+        check_rows(self.name, self.rows, batch)
+        guesses = batch.guesses
+        if guesses is None:
             raise BadDeclaration("thresholdout needs the query's values on the training rows too")
-        batch = asked.first(check_left(self.left(progress)))
+        batch = batch.first(check_left(self.left(progress)))
         samplers = self._samplers()
         steps = samplers.grid.read(batch.means)
-        gap = np.abs(steps - samplers.grid.read(asked.guesses[: len(steps)]))
+        gap = np.abs(steps - samplers.grid.read(guesses[: len(steps)]))
         gap += samplers.comparison.draw(len(gap), entropy)
         progress, over = self._compare(progress, gap, entropy)
         return progress, self._release(batch.first(len(over)), steps[: len(over)], over, entropy)
@@ -175,17 +176,20 @@ class Thresholdout(StoredTerms):
     def _compare(
         self, progress: Progress, gap: Integers, entropy: Entropy
     ) -> tuple[Progress, Booleans]:
-        """Compare noisy gaps with the noisy threshold, in order, until the last overfit."""
+        """Compare noisy gaps with the noisy threshold, in order, until the last overfit.
+
+        Return the new state and a mask of the overfits among the compared queries.
+        """
         if progress.secret is None:
             raise Fault("a session of thresholdout has lost its threshold")
         over, end, threshold = np.zeros(len(gap), dtype=np.bool_), 0, progress.secret
         used = progress.overfits
         while used < self.overfits:
-            found = _first_above(gap, end, threshold)
-            end = min(found + 1, len(gap))
-            if found == len(gap):
+            index = _first_above(gap, end, threshold)
+            end = min(index + 1, len(gap))
+            if index == len(gap):
                 break
-            over[found] = True
+            over[index] = True
             # Privacy: a new round needs a new threshold, even if no query follows.
             threshold, used = self._draw_threshold(entropy), used + 1
         after = replace(progress, queries=progress.queries + end, overfits=used, secret=threshold)
@@ -193,12 +197,12 @@ class Thresholdout(StoredTerms):
 
     def _release(
         self,
-        asked: QueryBatch,
+        batch: QueryBatch,
         steps: Integers,
         over: Booleans,
         entropy: Entropy,
     ) -> Outcomes:
-        guesses = asked.guesses if asked.guesses is not None else asked.means
+        guesses = batch.guesses if batch.guesses is not None else batch.means
         values = guesses.copy()
         # Privacy: an answer never reuses the noise of its comparison.
         samplers = self._samplers()
@@ -213,8 +217,8 @@ class Thresholdout(StoredTerms):
             values - half,
             values + half,
             np.full(len(values), nats),
-            asked.rows,
-            asked.is_binary,
+            batch.rows,
+            batch.is_binary,
         )
 
     def _draw_threshold(self, entropy: Entropy) -> int:
@@ -235,8 +239,8 @@ class Thresholdout(StoredTerms):
     def is_published(self) -> bool:
         """Whether the published theorem applies, which requires exactly its noise.
 
-        With less noise, answers would be closer to the rows, but the session would lose the privacy
-        from which the theorem follows.
+        With less noise, answers would be closer to the means over the rows, but the session would
+        lose the privacy from which the theorem follows.
         """
         tau = self.wanted
         return (
@@ -260,7 +264,7 @@ def _first_above(gap: Integers, start: int, threshold: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Samplers:
-    """The threshold and the noise laws, in steps, kept because they are slow to prepare."""
+    """The threshold and the noise distributions, in grid steps; preparing them is slow."""
 
     grid: Grid
     threshold: int

@@ -1,4 +1,4 @@
-"""Rows and query values in [0, 1], with accurate means."""
+"""Rows of both sets, the values of queries on them, and means with a proven numerical error."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -37,8 +37,10 @@ Array = NDArray[Any]
 
 BLOCK_ROWS: Final = 2**16
 LINE_ROWS: Final = 2**14
+"""The length of the lines into which a long column is divided for fast sums."""
 LARGE_BLOCK_ROWS: Final = 2**20
 LINE_VALUES: Final = 2**10
+"""The length of the lines into which several rows of a narrow matrix are joined for fast sums."""
 BLOCK_VALUES: Final = 2**17
 """Values of a matrix that are read at once, few enough to fit in the CPU cache."""
 
@@ -61,8 +63,8 @@ def sensitivity(rows: int) -> Fraction:
     Why:     true means of values in [0, 1] change by at most 1 / rows. Sums are taken in blocks, so
              that no value passes through more than 2^16 + 2^15 + 4 roundings of 2^-53 each,
              regardless of the order of addition within a block. The relative error is thus below
-             2^-36, and a mean is at most 1. (A long column is added in lines of 2^14, at most 2^6
-             lines per block, which takes fewer roundings.)
+             2^-36, and a mean is at most 1. (A long column is added in lines of 2^14 values, at
+             most 2^6 lines per block, which takes fewer roundings.)
     Source:  docs/proofs/holdout.md.
     Checked: tests/holdout/test_values.py.
     """
@@ -111,7 +113,8 @@ def mean_of(name: str, array: Array) -> float:
 def guess_of(name: str, array: Array) -> float:
     """Return the mean of values on training rows, to be used as a guess.
 
-    A guess may be any number, so for long arrays only the mean is checked, which saves a pass.
+    Any number in [0, 1] is a valid guess. So for long arrays only the mean is checked, which avoids
+    reading all values again.
     """
     if array.dtype.kind == "b" or len(array) <= BLOCK_ROWS:
         return mean_of(name, array)
@@ -138,8 +141,8 @@ def means_of(name: str, matrix: Array) -> Floats:
         return np.asarray(np.count_nonzero(matrix, axis=0) / rows)
     if matrix.dtype.kind != "f" or matrix.dtype.itemsize != 8:
         return np.array([mean_of(name, matrix[:, i]) for i in range(matrix.shape[1])])
-    # A block has at most BLOCK_ROWS rows, and there are at most MAX_BLOCKS blocks, so MEAN_ERROR
-    # holds.
+    # With at most BLOCK_ROWS rows per block and at most MAX_BLOCKS blocks, errors are below
+    # MEAN_ERROR; see `sensitivity`.
     height = min(BLOCK_ROWS, max(BLOCK_VALUES // matrix.shape[1], -(-rows // MAX_BLOCKS), 1))
     total = np.zeros(matrix.shape[1])
     for block in _blocks(matrix, height):
@@ -182,7 +185,7 @@ def _can_sum_in_lines(array: Array) -> bool:
 # and NumPy's warning would only duplicate its error.
 @np.errstate(all="ignore")
 def _sum_in_lines(array: Array) -> float:
-    """Return the sum of a long column, summed in lines."""
+    """Return the sum of a long column: first sum each line of LINE_ROWS values, then the lines."""
     end = len(array) // LINE_ROWS * LINE_ROWS
     lines = np.einsum("ij->i", array[:end].reshape(-1, LINE_ROWS))
     return float(np.add.reduce(lines) + np.add.reduce(array[end:]))
@@ -219,11 +222,11 @@ def _all_in_range(block: Array) -> bool:
 
     Why: the bits of nonnegative floats, read as integers, have the same order as the floats. The
          bits of NaN, of infinities and of negative numbers are larger than those of 1. So one
-         maximum decides. Only -0 fails it although it is valid, and the second check accepts -0.
+         maximum decides. Only -0 is valid and fails this check; the second check accepts -0.
     """
     width = block.dtype.itemsize
     is_float = block.dtype.kind == "f" and width in UNSIGNED_TYPES
-    # Privacy: in foreign byte order the bits would be misread, and a value of 2 would be accepted.
+    # Privacy: in another byte order the bits would be misread, and a value of 2 would be accepted.
     is_plain = is_float and block.dtype.isnative and block.flags.c_contiguous
     if is_plain and block.view(UNSIGNED_TYPES[width]).max() <= BITS_OF_ONE[width]:
         return True
@@ -252,7 +255,7 @@ def _as_numbers(name: str, values: object) -> Array:
 
 
 def describe(thing: object) -> str:
-    """Return a description of a value passed where one per row is required."""
+    """Return a description of a value that was passed instead of an array with one per row."""
     if hasattr(thing, "predict"):
         return f"a {type(thing).__name__}; give what it predicts: model.predict(X)"
     return f"a single {type(thing).__name__}"
@@ -264,7 +267,11 @@ def _shape(array: Array) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows, their number, and their labels, if any."""
+    """The training rows or the holdout's rows, their number, and their labels, if any.
+
+    ``block`` is what a query function gets: all rows, or the pair (X, y). ``features`` are the rows
+    without labels. All of them are None if only the number of rows is known.
+    """
 
     name: str
     size: int
@@ -331,18 +338,18 @@ def _read_pair(name: str, given: tuple[Any, ...]) -> Rows:
         raise BadDeclaration(f"{name} must be a pair (X, y), got {len(given)} things")
     features, labels = given
     size = _length(name, features)
-    marks = np.asarray(labels)
-    if marks.shape != (size,):
+    array = np.asarray(labels)
+    if array.shape != (size,):
         column = "; take the column itself: y.ravel(), or frame['name']"
         raise BadDeclaration(
             f"{name} must be a pair (X, y) with one label for each of {size:,} rows, got labels of "
-            f"shape {marks.shape}" + (column if marks.shape == (size, 1) else "")
+            f"shape {array.shape}" + (column if array.shape == (size, 1) else "")
         )
     columns = getattr(features, "columns", None)
     names = tuple(map(str, columns)) if columns is not None else None
     if names is None and np.ndim(features) > 1:
         names = (f"{np.shape(features)[1]} columns",)
-    return Rows(name, size, (features, labels), features, marks, names)
+    return Rows(name, size, (features, labels), features, array, names)
 
 
 def _read_frame(name: str, frame: Any, columns: tuple[str, ...], labels: str | None) -> Rows:
