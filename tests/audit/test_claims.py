@@ -23,7 +23,7 @@ from confide.mechanisms import (
     Laplace,
     PermuteAndFlip,
     Polytope,
-    RandomisedResponse,
+    RandomizedResponse,
     SparseVector,
 )
 from support.auditor import audit
@@ -157,7 +157,7 @@ def test_a_median_keeps_its_claim(entropy: SeededEntropy) -> None:
 @pytest.mark.parametrize("categories", [2, 5])
 def test_randomised_response_keeps_its_claim(categories: int, entropy: SeededEntropy) -> None:
     """Reports of two true values lose at most epsilon, and the auditor proves 85% of it."""
-    mechanism = RandomisedResponse(1, categories)
+    mechanism = RandomizedResponse(1, categories)
     found = attack(lambda x: np.asarray(mechanism.release(np.full(MANY, x), entropy=entropy)), 0, 1)
 
     assert 0.85 < found <= 1

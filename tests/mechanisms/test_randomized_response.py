@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from confide.loss import PureLoss
-from confide.mechanisms import RandomisedResponse
+from confide.mechanisms import RandomizedResponse
 from support.auditor import hockey_stick, largest_ratio
 from support.entropy import SeededEntropy
 from support.laws import ALPHA, chi_square_p
@@ -22,7 +22,7 @@ def law(epsilon: float, categories: int, truth: int) -> dict[int, float]:
 @pytest.mark.parametrize(("epsilon", "categories"), [(1, 2), (0.25, 3), (2, 10)])
 def test_reports_follow_the_law(epsilon: float, categories: int, entropy: SeededEntropy) -> None:
     """Reports of any true category fit the distribution and reject an epsilon off by 0.1."""
-    mechanism = RandomisedResponse(epsilon, categories)
+    mechanism = RandomizedResponse(epsilon, categories)
     for truth in {0, 1, categories - 1}:
         reports = mechanism.release(np.full(200_000, truth), entropy=entropy)
 
@@ -35,7 +35,7 @@ def test_reports_follow_the_law(epsilon: float, categories: int, entropy: Seeded
 @pytest.mark.parametrize("categories", [2, 3, 7])
 def test_epsilon_holds_and_is_attained(epsilon: float, categories: int) -> None:
     """Any two true categories have log-ratio exactly epsilon."""
-    chance = float(RandomisedResponse(epsilon, categories).chance_of_truth())
+    chance = float(RandomizedResponse(epsilon, categories).chance_of_truth())
 
     def reports(truth: int) -> dict[int, float]:
         other = (1 - chance) / (categories - 1)
@@ -49,14 +49,14 @@ def test_two_categories_are_the_worst_pair() -> None:
     """With two categories the delta of the loss is the exact divergence."""
     exact = hockey_stick(law(1, 2, 0), law(1, 2, 1), 0.5)
 
-    assert exact == pytest.approx(RandomisedResponse(1, 2).loss.delta(0.5), rel=1e-9)
-    assert PureLoss(Fraction(1)) == RandomisedResponse(1, 2).loss
+    assert exact == pytest.approx(RandomizedResponse(1, 2).loss.delta(0.5), rel=1e-9)
+    assert PureLoss(Fraction(1)) == RandomizedResponse(1, 2).loss
 
 
 @pytest.mark.statistical
 def test_the_estimate_finds_the_shares(entropy: SeededEntropy) -> None:
     """Estimated shares are within 6.5 standard errors of the truth (false alarms below 1e-9)."""
-    mechanism = RandomisedResponse(1, 3)
+    mechanism = RandomizedResponse(1, 3)
     truth = np.repeat([0, 1, 2], [100_000, 60_000, 40_000])
     reports = mechanism.release(truth, entropy=entropy)
     assert isinstance(reports, np.ndarray)
@@ -69,7 +69,7 @@ def test_the_estimate_finds_the_shares(entropy: SeededEntropy) -> None:
 
 def test_form_is_kept(entropy: SeededEntropy) -> None:
     """A number, a list, or an array is returned in the same form."""
-    mechanism = RandomisedResponse(50, 4)
+    mechanism = RandomizedResponse(50, 4)
 
     assert 3 == mechanism.release(3, entropy=entropy)
     assert [0, 3] == mechanism.release([0, 3], entropy=entropy)

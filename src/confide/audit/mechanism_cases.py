@@ -24,7 +24,7 @@ from confide.mechanisms import (
     Laplace,
     PermuteAndFlip,
     Polytope,
-    RandomisedResponse,
+    RandomizedResponse,
     SparseVector,
 )
 from confide.noise import SYSTEM, Entropy
@@ -71,8 +71,8 @@ def _numbers(entropy: Entropy) -> Iterator[Row]:
     yield "Gaussian(4, mu=1)", claim_of(gaussian.loss), _filling(gaussian, entropy), 0, 4, 1
     exact = Gaussian(1, 2.0, 0.02)
     yield "Gaussian(1, 2, 0.02)", Claim.epsilon(2, 0.02), _filling(exact, entropy), 0, 1, 1
-    coin = RandomisedResponse(1, 5)
-    yield "RandomisedResponse(1, 5)", claim_of(coin.loss), _filling(coin, entropy), 0, 1, 1
+    coin = RandomizedResponse(1, 5)
+    yield "RandomizedResponse(1, 5)", claim_of(coin.loss), _filling(coin, entropy), 0, 1, 1
 
 
 def _vectors(entropy: Entropy) -> Iterator[Row]:

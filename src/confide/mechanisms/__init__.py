@@ -12,7 +12,7 @@ from confide.mechanisms.neighbours import (
     sum_sensitivity,
 )
 from confide.mechanisms.permute_and_flip import PermuteAndFlip
-from confide.mechanisms.randomized_response import RandomisedResponse
+from confide.mechanisms.randomized_response import RandomizedResponse
 from confide.mechanisms.sparse_vector import SparseVector
 
 __all__ = [
@@ -25,7 +25,7 @@ __all__ = [
     "Neighbours",
     "PermuteAndFlip",
     "Polytope",
-    "RandomisedResponse",
+    "RandomizedResponse",
     "Sensitivity",
     "SparseVector",
     "histogram_sensitivity",

@@ -13,11 +13,11 @@ from confide.loss import PureLoss
 from confide.mechanisms.grid import read_integers
 from confide.noise import SYSTEM, Entropy, Integers, bernoulli, categorical
 
-__all__ = ["RandomisedResponse"]
+__all__ = ["RandomizedResponse"]
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class RandomisedResponse:
+class RandomizedResponse:
     """A mechanism that reports the true category with some probability, else another one.
 
     Law:     the truth with probability e^epsilon / (e^epsilon + k - 1), each other category with
@@ -29,7 +29,7 @@ class RandomisedResponse:
     Checked: tests/mechanisms/test_randomized_response.py (law, estimate),
              tests/audit/test_claims.py (claim).
 
-    >>> RandomisedResponse(epsilon=50, categories=3).release(2)
+    >>> RandomizedResponse(epsilon=50, categories=3).release(2)
     2
     """
 
