@@ -106,7 +106,10 @@ Bounds = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ArgumentField:
-    """One argument of a statistic: its name, type, declaration, and default."""
+    """One argument of a statistic: its name, Python type, declaration, and default.
+
+    ``default`` is `dataclasses.MISSING` if the argument is required.
+    """
 
     name: str
     type: Any

@@ -1,4 +1,9 @@
-"""Pooling of block results into one estimate, and the division of its cost."""
+"""Pooling of block results into one estimate, and the division of its cost.
+
+`sample_and_aggregate` runs the estimator on blocks and uses `Pooling` for everything after that. An
+output is one of the numbers that the estimator returns. Its results are counted in steps of a grid
+whose step 0 is the lower bound.
+"""
 
 import math
 from collections.abc import Sequence
@@ -34,22 +39,29 @@ QUARTILE_FRACTIONS: Final[dict[str, tuple[Fraction, ...]]] = {
     "mean": (),
     "median": (Fraction(2, 5), Fraction(2, 3)),
 }
-"""Candidate fractions of the loss for quartiles; the first that makes them reliable is used."""
+"""Candidate fractions of the loss for the quartiles of each method.
+
+The first fraction that makes quartiles reliable is used; if there is none, they are not chosen.
+"""
 
 METHODS: Final = tuple(QUARTILE_FRACTIONS)
 MIN_STRENGTH: Final = 24
-"""The minimum product of rate and blocks at which two quartiles are chosen."""
+"""The minimum `Pooling.strength` at which quartiles are chosen."""
 
 COARSE_BITS: Final = 8
+"""Bits of the number of candidates for a quartile or median, at least."""
 SPREAD_FRACTION: Final = Fraction(1, 10)
+"""Fraction of the loss for sums of squares, if they are needed."""
 LOW, MIDDLE, HIGH = Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)
 WINDOW_FACTOR: Final = 2
+"""Distance from a quartile to the window's end, in interquartile ranges."""
 NORMAL_RANGE: Final = 1.349
 """The interquartile range of a normal distribution, in standard deviations."""
 
 SKEW_LIMIT: Final = 0.25
 SKEW_TAIL_FACTOR: Final = 4.0
 SKEW_SPREAD_FACTOR: Final = 25.0
+"""Corrections for skewed distributions; see `Pooling._read_window`."""
 NORMALS_PER_OUTPUT: Final = 3
 """Number of columns of evenly spread normal numbers that the replicas of one output need."""
 
@@ -61,14 +73,14 @@ Window = tuple[int, int]
 class Pooling:
     """The releases that one granted loss pays for.
 
-    The quartiles get the fraction ``part`` of the loss. It is 0 if they would not be reliable; then
-    everything is released within the full bounds.
+    ``bounds`` has a pair (low, high) per output. The quartiles get the fraction ``part`` of the
+    loss. It is 0 if they would not be reliable; then everything is released within the bounds.
 
     Claim:   all releases together cost ``granted``.
     Why:     they use fractions of it that add up to at most 1: ``part`` for quartiles, and the
-             rest, depending on the method, for medians or for sums and sums of squares. The numbers
-             that the estimator returns share each fraction. ``part`` depends only on the loss and
-             the number of blocks.
+             rest, depending on the method, for medians or for sums and sums of squares. The outputs
+             share each fraction. ``part`` depends only on the declaration, the method, the loss,
+             and the number of blocks.
     Source:  [DR14]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_block_pooling.py.
     """
@@ -84,15 +96,16 @@ class Pooling:
     def choose_part(self) -> "Pooling":
         """Return a copy with a fraction for quartiles, if they can be chosen reliably.
 
-        Claim:   for any results and each number, the following holds with probability at least
-                 0.98. A quarter of the results are at or above the lower quartile, and a quarter at
-                 or below the upper one.
-        Why:     otherwise a choice misses its rank by half of the k blocks (minus 1/2, from
-                 rounding the rank). For a rate r, one of N candidates that misses by g is chosen
-                 with probability at most N exp(-r g). With r k >= 24 and k >= 10, each probability
-                 is below 0.006 for the minimum of 257 candidates. It is below 0.001 for more
-                 candidates, of which there are at most 1 + exp(r k / 4 - 2). So a window may be too
-                 wide, and then so is the interval, but it does not lie outside the results.
+        Claim:   for any results and each output, the following holds with probability at least
+                 0.98. At least a quarter of the results are at or above the chosen lower quartile,
+                 and at least a quarter at or below the chosen upper quartile.
+        Why:     otherwise a choice misses its rank among the k results by at least k / 2 - 1/2,
+                 where 1/2 comes from rounding the rank. For a rate r, one of N candidates that
+                 misses by at least g is chosen with probability at most N exp(-r g). With
+                 r k >= 24 and k >= 10, the probability for one quartile is below 0.006 for the
+                 minimum of 257 candidates. It is below 0.001 for more candidates, of which there
+                 are at most 1 + exp(r k / 4 - 2). So a window may be too wide, which makes the
+                 interval too wide, but the window does not miss the results.
         Source:  [MT07]; docs/proofs/statistics.md.
         Checked: tests/statistics/test_block_pooling.py.
         """
@@ -100,15 +113,16 @@ class Pooling:
         return next((one for one in tried if one.strength >= MIN_STRENGTH), self)
 
     def check(self) -> None:
-        """Refuse a loss for which no noise exists, before it is charged.
+        """Refuse a loss that is too small for any noise, before it is charged.
 
-        Why: all grids have the same width, and a narrower window needs no more steps of noise.
+        Why: it tries the full width of the grids. All grids have the same number of steps, and a
+             narrower window needs less noise.
         """
         for part in (Fraction(0), *QUARTILE_FRACTIONS[self.method]):
             replace(self, part=part).check_part()
 
     def check_part(self) -> None:
-        """Refuse a loss for which no noise exists with this fraction for quartiles."""
+        """Refuse a loss that is too small for any noise, with this fraction for quartiles."""
         unit_grid = grid_of_bounds(Fraction(0), Fraction(1))
         pairs: list[list[int]] = [[] for _ in self.bounds]
         if self.part:
@@ -119,17 +133,17 @@ class Pooling:
 
     @property
     def grids(self) -> list[ValueGrid]:
-        """The grid between the bounds of each output."""
+        """The grid between the bounds, for each output."""
         return [grid_of_bounds(*pair) for pair in self.bounds]
 
     @property
     def has_squares(self) -> bool:
-        """Whether the spread of results is computed from a sum of squares."""
+        """Whether the variance of the results is computed from a sum of squares."""
         return self.method != "median" and not self.part
 
     @property
     def strength(self) -> float:
-        """The rate of a quartile's selection, times the number of blocks."""
+        """The rate of the exponential mechanism for a quartile, times the number of blocks."""
         return float(self._quartile_choice().rate) * self.blocks
 
     @property
@@ -137,46 +151,52 @@ class Pooling:
         """The number of steps between adjacent candidates for a quartile."""
         return _choose_cell(self.strength / 4.0)
 
-    def quartiles(self, sealed: SealedBlocks, place: int, grid: ValueGrid) -> list[int]:
-        """Return two quartiles of the results, in steps, or none if they are not chosen."""
+    def quartiles(self, sealed: SealedBlocks, index: int, grid: ValueGrid) -> list[int]:
+        """Return two quartiles of an output's results, in steps, or none if they are not chosen.
+
+        ``index`` is that of the output, and ``grid`` its grid.
+        """
         if not self.part:
             return []
         choice, cell = self._quartile_choice(), self._cell
         coarse = coarsen_grid(grid, grid.low, grid.high, cell)
         return [
-            cell * choose_block_rank(sealed, place, coarse, choice, self.entropy, level=level)
+            cell * choose_block_rank(sealed, index, coarse, choice, self.entropy, level=level)
             for level in (LOW, HIGH)
         ]
 
     def median(
-        self, sealed: SealedBlocks, place: int, grid: ValueGrid, quartiles: Sequence[int]
+        self, sealed: SealedBlocks, index: int, grid: ValueGrid, quartiles: Sequence[int]
     ) -> int:
-        """Return the median of the results, in steps, within the window if there are quartiles.
+        """Return the median of an output's results, in steps.
 
-        Why: with fewer candidates, fewer are wrong. A resolution of an eighth of the median's
-             standard error is sufficient.
+        If there are quartiles, candidates lie within their window, at distances of at most an
+        eighth of the median's standard error, or one step.
+
+        Why: with fewer candidates, a wrong one is less likely to be chosen, and this resolution is
+             sufficient.
         """
         low, high = self.window(quartiles, grid)
         choice = self._median_choice()
         cell = _choose_cell(float(choice.rate) * self.blocks / 2.0)
         if quartiles:
-            near = self._range(quartiles) / (8.0 * math.sqrt(self.blocks))
-            cell = 1 << max(0, math.floor(math.log2(near)))
-        cut = coarsen_grid(grid, low, high, cell)
-        found = choose_block_rank(sealed, place, cut, choice, self.entropy, level=MIDDLE)
+            resolution = self._range(quartiles) / (8.0 * math.sqrt(self.blocks))
+            cell = 1 << max(0, math.floor(math.log2(resolution)))
+        coarse = coarsen_grid(grid, low, high, cell)
+        found = choose_block_rank(sealed, index, coarse, choice, self.entropy, level=MIDDLE)
         return low + cell * found
 
     def _range(self, quartiles: Sequence[int]) -> float:
-        """Return the interquartile range in steps, at least the distance of two candidates."""
+        """Return the interquartile range in steps, rounded up because candidates are coarse."""
         return math.hypot(quartiles[1] - quartiles[0], self._cell)
 
     def window(self, quartiles: Sequence[int], grid: ValueGrid) -> Window:
-        """Return the window in which results count, by the quartiles, or the full grid."""
+        """Return the window to which results are clipped; without quartiles, the full grid."""
         if not quartiles:
             return grid.low, grid.high
         low, high = min(quartiles), max(quartiles)
-        wide = WINDOW_FACTOR * max(high - low, self._cell)
-        return max(grid.low, low - wide), min(grid.high, high + wide)
+        margin = WINDOW_FACTOR * max(high - low, self._cell)
+        return max(grid.low, low - margin), min(grid.high, high + margin)
 
     def windows(
         self, grids: Sequence[ValueGrid], quartiles: Sequence[Sequence[int]]
@@ -187,9 +207,10 @@ class Pooling:
     def write_steps(
         self, grids: Sequence[ValueGrid], quartiles: Sequence[Sequence[int]]
     ) -> list[str]:
-        """Return the grid steps of all releases, without which the stored numbers have no meaning.
+        """Return the sizes of the steps of all releases, to be stored with the released numbers.
 
-        The first entry is the fraction for quartiles, which answers of confide 0.1 do not have.
+        A stored answer is read only if they have not changed. The first entry has the fraction and
+        the distance of candidates for quartiles; answers of confide 0.1 do not have it.
         """
         found = [grid.step for grid in grids]
         if self.method != "median":
@@ -204,7 +225,7 @@ class Pooling:
         return self._noise(1 - (self.part or SPREAD_FRACTION), windows)
 
     def square_noise(self, windows: Sequence[Window]) -> TotalNoise:
-        """Return the noise of the sums of squares, which give the spread of the results."""
+        """Return the noise of the sums of squares, from which variances are computed."""
         return self._noise(SPREAD_FRACTION, windows)
 
     def _noise(self, part: Fraction, windows: Sequence[Window]) -> TotalNoise:
@@ -220,114 +241,121 @@ class Pooling:
     def _choice(self, part: Fraction) -> Exponential:
         return choose_rank(self.neighbours, self.granted, part)
 
-    def read(self, place: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
+    def read(self, index: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
         """Return an output's estimate and its replicas, from the released numbers."""
-        grid, pair = self.grids[place], noisy["quartiles"][place]
+        grid, pair = self.grids[index], noisy["quartiles"][index]
         if self.method == "median":
-            found, replicas = self._read_median(place, noisy)
+            found, replicas = self._read_median(index, noisy)
         elif pair:
-            found, replicas = self._read_window(place, noisy)
+            found, replicas = self._read_window(index, noisy)
         else:
-            found, replicas = self._read_mean(place, noisy)
+            found, replicas = self._read_mean(index, noisy)
         unit, start = float(grid.step), float(grid.center)
         inside = np.clip(replicas, grid.low, grid.high)
         return start + unit * min(max(found, grid.low), grid.high), start + unit * inside
 
-    def _read_median(self, place: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
+    def _read_median(self, index: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
         """Return the chosen median, and replicas of the population's.
 
-        Law:  for normal results, the standard error of a median is sqrt(pi / 2) times that of a
-              mean. The error of the chosen rank is a Laplace variable with scale 1 / rate. The
-              distance between adjacent results is sqrt(2 pi) s / k, with s their standard
-              deviation. Without quartiles, s is unknown and the interval equals the bounds.
+        Law:  for k normal results with standard deviation s, the standard error of the median is
+              sqrt(pi / 2) times that of the mean. The error of the chosen rank is a Laplace
+              variable with scale 1 / rate, and results near the median are sqrt(2 pi) s / k apart.
+              Without quartiles, s is unknown, so the replicas alternate between the two bounds, and
+              the interval has these as its ends.
         """
-        grid, pair = self.grids[place], noisy["quartiles"][place]
-        middle, normals = float(noisy["sums"][place]), self._normals(place)
+        grid, pair = self.grids[index], noisy["quartiles"][index]
+        middle, normals = float(noisy["sums"][index]), self._normals(index)
         if not pair:
             return middle, np.where(_is_odd(normals), float(grid.high), float(grid.low))
-        ranks = _laplace(normals[:, 1]) / float(self._median_choice().rate)
-        spread = (math.pi / 2.0 / self.blocks) ** 0.5 * normals[:, 0]
-        spread += (2.0 * math.pi) ** 0.5 / self.blocks * ranks
-        deviation = self._range(pair) / NORMAL_RANGE * self._spread(place)
-        return middle, np.asarray(middle + deviation * spread)
+        rank_errors = _laplace(normals[:, 1]) / float(self._median_choice().rate)
+        errors = (math.pi / 2.0 / self.blocks) ** 0.5 * normals[:, 0]
+        errors += (2.0 * math.pi) ** 0.5 / self.blocks * rank_errors
+        deviation = self._range(pair) / NORMAL_RANGE * self._deviation_factors(index)
+        return middle, np.asarray(middle + deviation * errors)
 
-    def _read_window(self, place: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
+    def _read_window(self, index: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
         """Return the mean within a window, and replicas of the population's.
 
         Law:  let d be the distance of the mean from the midpoint of the quartiles, in multiples of
-              their range. For a skewed distribution, the standard deviation of results is up to
-              1 + 25 d^2 times the value that the range suggests. Their mean lies up to 4 d^2 ranges
-              farther out than in the window. Both factors cover gamma and lognormal distributions
-              up to skewness 2. If the quartiles are equal or adjacent candidates, the results may
-              lie anywhere between them, and the interval includes all of that.
+              the interquartile range. For a skewed distribution, the standard deviation of the
+              results is up to 1 + 25 d^2 times the value that the range suggests, as if they were
+              normal. Their mean is up to 4 d^2 ranges farther from the midpoint than the mean
+              within the window. Both bounds hold for gamma and lognormal distributions up to
+              skewness 2. Every other replica includes the larger distance. If the quartiles are
+              equal or adjacent candidates, the results may lie anywhere between the neighboring
+              candidates, and the interval includes that range.
         """
-        pair, blocks = noisy["quartiles"][place], self.blocks
+        pair, blocks = noisy["quartiles"][index], self.blocks
         windows = self.windows(self.grids, noisy["quartiles"])
-        low, high = windows[place]
-        noise, normals = self.sum_noise(windows), self._normals(place)
-        mean = noisy["sums"][place] * float(noise.steps[place]) / blocks
+        low, high = windows[index]
+        noise, normals = self.sum_noise(windows), self._normals(index)
+        mean = noisy["sums"][index] * float(noise.steps[index]) / blocks
         inside, width = min(max(mean, 0.0), float(high - low)), self._range(pair)
         skew = (low + inside - (pair[0] + pair[1]) / 2.0) / width
         skew = min(max(skew, -SKEW_LIMIT), SKEW_LIMIT)
         deviation = width / NORMAL_RANGE * (1.0 + SKEW_SPREAD_FACTOR * skew**2)
         tail = math.copysign(SKEW_TAIL_FACTOR * skew**2 * width, skew) * _is_odd(normals)
-        spread = deviation / blocks**0.5 * normals[:, 0] * self._spread(place)
-        noise_sample = thin(sample_noise(noise)[:, place]) / blocks
-        replicas = low + inside + spread + noise_sample + tail
+        errors = deviation / blocks**0.5 * normals[:, 0] * self._deviation_factors(index)
+        noise_sample = thin(sample_noise(noise)[:, index]) / blocks
+        replicas = low + inside + errors + noise_sample + tail
         if abs(pair[1] - pair[0]) <= self._cell:
             replicas[::4] = np.minimum(replicas[::4], min(pair) - self._cell / 2.0)
             replicas[2::4] = np.maximum(replicas[2::4], max(pair) + self._cell / 2.0)
         return low + inside, replicas
 
-    def _read_mean(self, place: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
+    def _read_mean(self, index: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
         """Return the mean within the bounds, and replicas of the population's.
 
-        Law:  the standard deviation of results follows from the noisy sum of squares about the
-              midpoint. Replicas move both sums by their noise. So if the noise hides the spread, it
-              is as large as it can be: the variance is at most m (w - m) for a mean m within a
-              width of w.
+        Law:  the variance of the results follows from the noisy sum of their squared distances from
+              the midpoint of the bounds. Replicas add noise to both sums, and limit the variance to
+              m (w - m), the largest that a mean m within a width w allows. So if the noise hides
+              the variance, many replicas have the largest possible variance.
         """
         windows, blocks = self.windows(self.grids, noisy["quartiles"]), self.blocks
-        low, high = windows[place]
+        low, high = windows[index]
         width = float(max(1, high - low))
         sums, squares = self.sum_noise(windows), self.square_noise(windows)
-        normals = self._normals(place)
-        mean = noisy["sums"][place] * float(sums.steps[place]) / blocks
-        square = noisy["squares"][place] * float(squares.steps[place]) / blocks
-        means = mean + thin(sample_noise(sums)[:, place]) / blocks
-        noise_sample = thin(sample_noise(squares)[:, place]) / blocks
+        normals = self._normals(index)
+        mean = noisy["sums"][index] * float(sums.steps[index]) / blocks
+        square = noisy["squares"][index] * float(squares.steps[index]) / blocks
+        means = mean + thin(sample_noise(sums)[:, index]) / blocks
+        noise_sample = thin(sample_noise(squares)[:, index]) / blocks
         found = width / 4.0 * (square + _reorder(noise_sample, normals[:, 1]))
         inside = np.clip(means, 0.0, width)
         largest = inside * (width - inside) * blocks / (blocks - 1.0)
         variance = np.clip(found - (inside - width / 2.0) ** 2, 0.0, largest)
         factors = _student_factors(
-            NORMALS_PER_OUTPUT * len(self.bounds), NORMALS_PER_OUTPUT * place + 2, blocks - 1.0
+            NORMALS_PER_OUTPUT * len(self.bounds), NORMALS_PER_OUTPUT * index + 2, blocks - 1.0
         )
         students = normals[:, 0] * factors
         return low + mean, np.asarray(low + means + np.sqrt(variance / blocks) * students)
 
-    def _normals(self, place: int) -> Floats:
+    def _normals(self, index: int) -> Floats:
+        """Return the columns of evenly spread normal numbers that belong to an output."""
         normals = spread_normals(NORMALS_PER_OUTPUT * len(self.bounds))
-        return normals[:, NORMALS_PER_OUTPUT * place : NORMALS_PER_OUTPUT * (place + 1)]
+        return normals[:, NORMALS_PER_OUTPUT * index : NORMALS_PER_OUTPUT * (index + 1)]
 
-    def _spread(self, place: int) -> Floats:
+    def _deviation_factors(self, index: int) -> Floats:
         """Return factors for the uncertainty of a standard deviation derived from quartiles.
 
-        Why: the interquartile range of k normal results has a relative variance of 1.36 / k. Their
-             selection, which misses each rank with variance 2 / r^2, adds 21.8 / (r k)^2. The
-             relative variance of a standard deviation with f degrees of freedom is about 1 / (2 f).
+        Multiplied by normal numbers, they give Student t numbers, one per replica.
+
+        Why: the interquartile range of k normal results has a relative variance of 1.36 / k. The
+             quartiles are chosen with a rate r, which misses each rank with variance 2 / r^2 and
+             adds 21.8 / (r k)^2. The relative variance of a standard deviation with f degrees of
+             freedom is about 1 / (2 f), which gives f.
         """
         freedom = 1.0 / (2.72 / self.blocks + 43.5 / self.strength**2)
         return _student_factors(
-            NORMALS_PER_OUTPUT * len(self.bounds), NORMALS_PER_OUTPUT * place + 2, freedom
+            NORMALS_PER_OUTPUT * len(self.bounds), NORMALS_PER_OUTPUT * index + 2, freedom
         )
 
 
 def _choose_cell(exponent: float) -> int:
     """Return the number of steps between candidates, if a bad one has weight exp(-exponent).
 
-    Why: a candidate beyond all results is chosen with probability at most N exp(-exponent). For
-         N = exp(exponent - 2) candidates, that is exp(-2).
+    Why: the probability that a candidate beyond all results is chosen is at most N exp(-exponent),
+         where N is the number of candidates. For N = exp(exponent - 2), it is exp(-2).
     """
     bits = math.floor((exponent - 2.0) / math.log(2.0))
     return 1 << FINE_BITS - min(max(bits, COARSE_BITS), FINE_BITS)
@@ -335,7 +363,11 @@ def _choose_cell(exponent: float) -> int:
 
 @lru_cache(maxsize=64)
 def _student_factors(dimensions: int, column: int, freedom: float) -> Floats:
-    """Return evenly spread factors that turn normal numbers into Student t numbers."""
+    """Return evenly spread factors that turn normal numbers into Student t numbers.
+
+    ``freedom`` is the number of degrees of freedom. The factors use one column of
+    `spread_normals`, so that they are independent of the other columns.
+    """
     levels = special.ndtr(spread_normals(dimensions)[:, column])
     return np.asarray(np.sqrt(freedom / (2.0 * special.gammaincinv(freedom / 2.0, levels))))
 
@@ -346,7 +378,7 @@ def _laplace(normals: Floats) -> Floats:
 
 
 def _reorder(values: Floats, by: Floats) -> Floats:
-    """Return the values with the ranks of ``by``, so that they are independent of other columns."""
+    """Return the values in the order of ``by``, so that they are independent of other columns."""
     return np.asarray(np.sort(values)[np.argsort(np.argsort(by[: len(values)]))])
 
 

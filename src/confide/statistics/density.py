@@ -1,4 +1,4 @@
-"""Histogram density estimates, with bin widths chosen privately on request."""
+"""Histogram density estimates, with a bin width that is given or chosen privately."""
 
 import math
 from dataclasses import KW_ONLY, dataclass
@@ -76,19 +76,24 @@ def _height(field: str) -> dict[str, Any]:
 
 MAX_HALVINGS: Final = 10
 MAX_BINS: Final = 10_000
-COUNT_PART: Final = Fraction(1, 20)
-CHOICE_PART: Final = Fraction(3, 20)
-COUNTS_PART: Final = 1 - COUNT_PART - CHOICE_PART
+ROW_COUNT_PART: Final = Fraction(1, 20)
+WIDTH_PART: Final = Fraction(3, 20)
+BIN_COUNTS_PART: Final = 1 - ROW_COUNT_PART - WIDTH_PART
+"""Fractions of the cost for the number of rows, for the bin width, and for the counts of bins."""
 MAX_SAMPLES: Final = 10**8
 RESIDUAL_NOISE_FRACTION: Final = Fraction(1, 4)
 """Approximate fraction of the noise variance that `smooth_counts` leaves, to choose a width."""
 BINS_PER_CUBE_ROOT: Final = 2.4
-"""Bins per cube root of the rows: 1.7 is best for a normal density, but too few are worse."""
+"""Bins per cube root of the number of rows.
+
+1.7 is best for a normal density. The value is higher because too few bins cost more accuracy than
+too many.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramBins:
-    """A number of bins of equal width, starting at ``low``."""
+    """``count`` bins of equal width, the first of which starts at ``low``."""
 
     low: float
     width: float
@@ -103,21 +108,25 @@ class HistogramBins:
 class Density:
     """A histogram density: nonnegative, with a total of 1.
 
-    ``value`` is its height in each bin, between ``edges``.
+    ``value`` is its height in each bin, between ``edges``. ``parts`` has each bin's noisy count
+    divided by ``size``, the noisy number of rows; ``smoothed`` is the same after `smooth_counts`.
+    ``noise`` is a sample of the noise of one count.
 
     Claim:   for each bin separately, ``interval`` covers the mean of the population's density over
              the bin with approximately the requested confidence.
-    Why:     a bin's noisy count has a sampling error with variance n p (1 - p), and noise with a
-             known distribution. The noise of all other bins is in the number of rows by which the
-             count is divided. With n rows, the error of the bin's fraction is
-             ((1 - p) Z - p times the sum of the others' Z) / n. So with k bins, the standard
-             deviation of one bin's noise counts sqrt((1 - p)^2 + (k - 1) p^2) times, which is about
-             1 unless most rows lie in a few bins. The half-width uses the wider of one bin's
-             distribution and a normal one with the same standard deviation. The squares of the two
-             half-widths are added, which is exact if one of them dominates. The band is centered
-             on the noisy counts, and widened to contain the value, which is `smooth_counts` of
-             them. A density is nonnegative with a total of 1. So the value is moved to the nearest
-             such histogram, which is never farther from the true one.
+    Why:     let n be the number of rows, and p the fraction of them in a bin. The bin's noisy count
+             has a sampling error with variance n p (1 - p), and noise Z with a known distribution.
+             The noisy number of rows, by which the count is divided, contains the noise of all
+             bins. So noise changes the bin's fraction by about
+             ((1 - p) Z - p times the sum of the other bins' Z) / n. With k bins, the standard
+             deviation of Z is multiplied by sqrt((1 - p)^2 + (k - 1) p^2) / n, where the root is
+             about 1 unless most rows lie in a few bins. The half-width for noise uses the wider of
+             the distribution of Z and a normal one with the same standard deviation. Its square is
+             added to that of the half-width for sampling, which is exact if one of them dominates.
+             The band is centered on the noisy fractions, and widened to contain the value. The
+             value comes from `smooth_counts` and is then moved to the nearest nonnegative
+             histogram with a total of 1. Because the true density is such a histogram, that move
+             never increases the distance from it.
     Source:  [Smi08]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_density.py.
     """
@@ -136,12 +145,12 @@ class Density:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The place of each bin, from 0 on."""
-        return tuple(str(place) for place in range(self.bins.count))
+        """The index of each bin, from 0 on."""
+        return tuple(str(index) for index in range(self.bins.count))
 
     @property
     def numbers(self) -> list[float]:
-        """The heights in a row."""
+        """The heights as a list."""
         return [float(height) for height in self.value]
 
     @property
@@ -162,12 +171,12 @@ class Density:
 
     @property
     def standard_errors(self) -> list[float]:
-        """The standard errors in a row."""
+        """The standard errors as a list."""
         return [float(error) for error in self.standard_error]
 
     @refusing
     def intervals(self, confidence: Number = 0.95) -> list[tuple[float, float]]:
-        """Return both ends of the band for each bin."""
+        """Return the ends (low, high) of the band for each bin."""
         ends = zip(*self.interval(confidence), strict=True)
         return [(float(low), float(high)) for low, high in ends]
 
@@ -176,10 +185,10 @@ class Density:
         """Return the lower and upper ends of the band, one per bin."""
         level = float(probability("confidence", confidence, zero=False))
         normal = float(special.ndtri((1 + level) / 2))
-        # The noise of one bin has its own distribution; that of many together is nearly normal.
+        # One bin's noise has a known distribution; the sum over many bins is nearly normal.
         noise = max(float(np.quantile(np.abs(self.noise), level)), normal * self.noise.std())
-        reach = np.hypot(normal * self._sampling_error(), noise * self._noise_factor())
-        low, high = (self.parts - reach, self.parts + reach)
+        half_width = np.hypot(normal * self._sampling_error(), noise * self._noise_factor())
+        low, high = (self.parts - half_width, self.parts + half_width)
         value = project(self.smoothed)
         ends = np.maximum(np.minimum(low, value), 0.0), np.maximum(high, value)
         return ends[0] / self.bins.width, ends[1] / self.bins.width
@@ -222,36 +231,45 @@ class Density:
         return f"<{self}>"
 
     def _sampling_error(self) -> Floats:
-        kept = np.clip(self.parts, 0.0, 1.0)
-        # An apparently empty bin may contain a row or so, so one is added, as for small counts.
-        return np.sqrt((kept + 1.0 / self.size) * (1.0 - kept) / self.size)
+        """Return the standard deviation of each bin's fraction from sampling."""
+        fractions = np.clip(self.parts, 0.0, 1.0)
+        # One row is added, because an apparently empty bin may contain a few.
+        return np.sqrt((fractions + 1.0 / self.size) * (1.0 - fractions) / self.size)
 
     def _noise_factor(self) -> Floats:
-        """Return the standard deviation of each bin's fraction if each count's noise has 1."""
-        kept = np.clip(self.parts, 0.0, 1.0)
-        others = np.sqrt(self.bins.count - 1.0) * kept
-        return np.asarray(np.hypot(1.0 - kept, others) / self.size)
+        """Return the factor from a count's noise to the error of each bin's fraction.
+
+        The factor relates their standard deviations.
+        """
+        fractions = np.clip(self.parts, 0.0, 1.0)
+        others = np.sqrt(self.bins.count - 1.0) * fractions
+        return np.asarray(np.hypot(1.0 - fractions, others) / self.size)
 
 
 def project(parts: Floats) -> Floats:
     """Return the nearest nonnegative fractions that add up to 1.
 
-    Why: the nearest point of the simplex is the input minus a constant, clipped at zero. The
-         constant is that of the largest set of the greatest fractions that it leaves positive. The
-         true fractions lie in the simplex, so its nearest point is no farther from them. Adding a
-         constant to all fractions does not change the result, so they are measured from the
-         greatest. Then, for inputs of any size, those that stay positive are within 1 of zero.
+    Why: the nearest point of the simplex is the input minus a constant, clipped at zero. To find
+         the constant, sort the fractions in descending order. If only the first j stay positive,
+         the constant must be (their sum - 1) / j. The right j is the largest for which the j-th
+         fraction exceeds that constant. Adding a number to all fractions does not change the
+         result, so they are measured from the greatest one. Then, for inputs of any size, those
+         that stay positive are within 1 of zero, and their sums lose no precision.
     """
     below = parts - parts.max()
     ordered = np.sort(below)[::-1]
-    surplus = (np.cumsum(ordered) - 1.0) / np.arange(1, len(parts) + 1)
-    last = np.flatnonzero(ordered > surplus)[-1]
-    return np.asarray(np.maximum(below - surplus[last], 0.0))
+    constants = (np.cumsum(ordered) - 1.0) / np.arange(1, len(parts) + 1)
+    last = np.flatnonzero(ordered > constants)[-1]
+    return np.asarray(np.maximum(below - constants[last], 0.0))
 
 
 @dataclass(frozen=True, slots=True)
 class BinLevels:
-    """The bin widths to choose from: the finest width, doubled repeatedly."""
+    """The bin widths to choose from: the width ``finest``, doubled 0 to ``levels`` times.
+
+    Bins of column ``name`` in ``table`` cover at least the range from ``low`` to ``high``. For
+    integers (``is_whole``), ``high`` is one more than the largest value.
+    """
 
     table: str
     name: str
@@ -262,7 +280,7 @@ class BinLevels:
     is_whole: bool = False
 
     def bins(self, halvings: int) -> HistogramBins:
-        """Return the bins after this number of halvings of the range."""
+        """Return the bins after the widest bin, which covers the range, is halved this often."""
         width = self.finest * 2 ** (self.levels - halvings)
         needed = math.ceil((self.high - self.low) / width) if self.is_whole else 2**halvings
         return HistogramBins(self.low, width, max(1, needed))
@@ -274,7 +292,7 @@ class BinLevels:
         return math.log2(max(1.0, bins * whole_range / (self.high - self.low)))
 
     def query(self, bins: HistogramBins, clip: tuple[float, float]) -> TableQuery:
-        """Return the query for the count of each bin."""
+        """Return the query for the count of each bin, of values clipped to ``clip``."""
         value = col(self.name).clip(*clip)
         index = least(((value - bins.low) / bins.width).floor(), bins.count - 1)
         rows = TableQuery(self.table).where(col(self.name).not_null())
@@ -283,9 +301,12 @@ class BinLevels:
 
 @dataclass(frozen=True, slots=True)
 class _PreparedDensity:
-    """The plans of the row count and of the bin selection, and what the final counts need."""
+    """The plans for the number of rows and for the bin width.
 
-    asked: EstimateContext
+    `plan` returns that for the counts, once the width is chosen; ``share`` is their share.
+    """
+
+    context: EstimateContext
     shape: BinLevels
     clip: tuple[float, float]
     share: Share
@@ -294,8 +315,8 @@ class _PreparedDensity:
     finest: Plan
 
     def plan(self, bins: HistogramBins) -> Plan:
-        query = self.asked.planner.read(self.shape.query(bins, self.clip))
-        return self.asked.plan(query, self.share)
+        query = self.context.planner.read(self.shape.query(bins, self.clip))
+        return self.context.plan(query, self.share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,23 +333,25 @@ class DensityArguments:
     within: Within = None
 
 
-def estimate_density(asked: EstimateContext, arguments: DensityArguments) -> Density:
+def estimate_density(context: EstimateContext, arguments: DensityArguments) -> Density:
     """Return a histogram density of a column within its bounds.
 
-    Law:     each bin's count plus the plan's noise. With ``bins=None`` there are 2^k bins, with k
-             from `WidthChoice`, which favors 2.4 times the cube root of a noisy number of rows.
-             That number takes 5% of the cost, the choice 15%, and the counts the rest.
-    Claim:   costs what was granted. The squared error that noise adds is its variance times
-             bins / (n^2 width), so the rate n^(-1/3) is preserved if epsilon is above n^(-1/3).
+    Law:     each bin's count plus the plan's noise. With ``bins=None``, the range is halved k times
+             (2^k bins, fewer if bins must have integer widths). `WidthChoice` chooses k, and favors
+             2.4 times the cube root of a noisy number of rows as the number of bins. The number of
+             rows takes 5% of the cost, the choice 15%, and the counts the rest.
+    Claim:   costs the granted share. The squared error that noise adds is its variance times
+             bins / (n^2 width) for n rows, so the rate n^(-1/3) is preserved if epsilon is above
+             n^(-1/3).
     Why:     bins are disjoint, so a unit changes counts by at most the number of its rows. The
-             number of rows, the choice and the counts are releases whose losses add up.
+             number of rows, the choice, and the counts are releases whose losses add up.
     Source:  [Smi08]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_density.py.
     """
     table, bins = arguments.table, arguments.bins
     within = read_within(arguments.within)
-    numbers = number_column(asked, table, arguments.column, within)
-    declared = declared_column(asked, table, arguments.column)[2]
+    numbers = number_column(context, table, arguments.column, within)
+    declared = declared_column(context, table, arguments.column)[2]
     clip = (numbers.low, numbers.high)
     if numbers.low == numbers.high or numbers.is_binary:
         raise UnsupportedQuery(
@@ -338,9 +361,9 @@ def estimate_density(asked: EstimateContext, arguments: DensityArguments) -> Den
         number = _read_bins(bins)
         width = (numbers.high - numbers.low) / number
         shape = BinLevels(table, numbers.name, numbers.low, width, 0, numbers.high)
-        return _fixed(asked, shape, HistogramBins(numbers.low, width, number), clip)
+        return _fixed(context, shape, HistogramBins(numbers.low, width, number), clip)
     shape = _bin_levels(table, numbers.name, clip, is_whole=isinstance(declared, Int))
-    return _chosen(asked, shape, clip)
+    return _chosen(context, shape, clip)
 
 
 def _read_bins(bins: object) -> int:
@@ -353,7 +376,7 @@ def _read_bins(bins: object) -> int:
 
 
 def _bin_levels(table: str, name: str, clip: tuple[float, float], *, is_whole: bool) -> BinLevels:
-    """Return the widths to choose from; for integers, widths are integers."""
+    """Return the widths to choose from; columns of integers have integer widths."""
     low, high = clip
     if not is_whole:
         return BinLevels(table, name, low, (high - low) / 2**MAX_HALVINGS, MAX_HALVINGS, high)
@@ -364,58 +387,65 @@ def _bin_levels(table: str, name: str, clip: tuple[float, float], *, is_whole: b
 
 
 def _fixed(
-    asked: EstimateContext, shape: BinLevels, bins: HistogramBins, clip: tuple[float, float]
+    context: EstimateContext, shape: BinLevels, bins: HistogramBins, clip: tuple[float, float]
 ) -> Density:
-    read: Query = asked.planner.read(shape.query(bins, clip))
-    paid = charge_and_release(
-        asked,
+    """Return the density for the requested number of bins."""
+    read: Query = context.planner.read(shape.query(bins, clip))
+    charged = charge_and_release(
+        context,
         {"estimate": "density", "query": canonical(read)},
-        lambda share: asked.plan(read, share),
-        lambda plan, hold: {"steps": release_totals(asked.executor, plan, hold)},
+        lambda share: context.plan(read, share),
+        lambda plan, hold: {"steps": release_totals(context.executor, plan, hold)},
     )
-    found = _read(shape.name, bins, paid.prepared, paid.noisy)
-    return Density(*found, paid.cost, paid.receipt, paid.reused)
+    found = _read(shape.name, bins, charged.prepared, charged.noisy)
+    return Density(*found, charged.cost, charged.receipt, charged.reused)
 
 
-def _chosen(asked: EstimateContext, shape: BinLevels, clip: tuple[float, float]) -> Density:
-    finest = asked.planner.read(
+def _chosen(context: EstimateContext, shape: BinLevels, clip: tuple[float, float]) -> Density:
+    """Return the density for a privately chosen number of bins."""
+    finest = context.planner.read(
         shape.query(HistogramBins(shape.low, shape.finest, 2**shape.levels), clip)
     )
 
     present = TableQuery(shape.table).where(col(shape.name).not_null()).agg(n=count())
-    size = asked.planner.read(present)
+    size = context.planner.read(present)
 
     def prepare(share: Share) -> _PreparedDensity:
-        first, part, rest = split_share(share, (COUNT_PART, CHOICE_PART, COUNTS_PART))
-        plan = asked.plan(finest, part)
+        rows_share, width_share, counts_share = split_share(
+            share, (ROW_COUNT_PART, WIDTH_PART, BIN_COUNTS_PART)
+        )
+        plan = context.plan(finest, width_share)
         variance = (
-            Fraction(float(total_variances(asked.plan(finest, rest))[0])) * RESIDUAL_NOISE_FRACTION
+            Fraction(float(total_variances(context.plan(finest, counts_share))[0]))
+            * RESIDUAL_NOISE_FRACTION
         )
-        granted = asked.planner.loss(part)
+        granted = context.planner.loss(width_share)
         choice = plan_width(
-            shape.levels, variance, plan.contribution, asked.planner.neighbours, granted
+            shape.levels, variance, plan.contribution, context.planner.neighbours, granted
         )
-        return _PreparedDensity(asked, shape, clip, rest, choice, asked.plan(size, first), plan)
+        size_plan = context.plan(size, rows_share)
+        return _PreparedDensity(context, shape, clip, counts_share, choice, size_plan, plan)
 
     def release(prepared: _PreparedDensity, hold: Hold) -> dict[str, Any]:
-        counted = release_totals(asked.executor, prepared.size, hold)
+        counted = release_totals(context.executor, prepared.size, hold)
         usual = shape.usual(float(read_sums(prepared.size, counted).values[0, 0]))
-        sealed = asked.executor.engine.run(prepared.finest.measurement, hold)
-        halvings = choose_width(sealed, prepared.choice.prefer(usual), asked.executor.entropy)
+        sealed = context.executor.engine.run(prepared.finest.measurement, hold)
+        halvings = choose_width(sealed, prepared.choice.prefer(usual), context.executor.entropy)
         plan = prepared.plan(shape.bins(halvings))
-        steps = release_totals(asked.executor, plan, hold)
+        steps = release_totals(context.executor, plan, hold)
         return {"rows": counted, "halvings": halvings, "steps": steps}
 
     terms = {"estimate": "density", "query": canonical(finest), "bins": "chosen near a cube root"}
-    paid = charge_and_release(asked, terms, prepare, release, readings=3)
-    bins = shape.bins(paid.noisy["halvings"])
-    found = _read(shape.name, bins, paid.prepared.plan(bins), paid.noisy)
-    return Density(*found, paid.cost, paid.receipt, paid.reused)
+    charged = charge_and_release(context, terms, prepare, release, readings=3)
+    bins = shape.bins(charged.noisy["halvings"])
+    found = _read(shape.name, bins, charged.prepared.plan(bins), charged.noisy)
+    return Density(*found, charged.cost, charged.receipt, charged.reused)
 
 
 def _read(
     name: str, bins: HistogramBins, plan: Plan, noisy: dict[str, Any]
 ) -> tuple[str, HistogramBins, Floats, Floats, float, Floats]:
+    """Return the first six fields of `Density`, from the released counts."""
     sums = read_sums(plan, noisy["steps"])
     counts = sums.values[:, 0]
     size = max(float(counts.sum()), 1.0)
@@ -424,7 +454,7 @@ def _read(
 
 
 def _audit(table: Table) -> DensityArguments | None:
-    """Return a density of the first column of numbers."""
+    """Return arguments for a histogram of the first numeric column."""
     numbers = table.names_of(Int, Float)
     return DensityArguments(table.name, numbers[0], bins=4) if numbers else None
 

@@ -1,7 +1,9 @@
 """Charged sums and `Estimate`, the basis of all statistics.
 
-Every estimate is computed from noisy totals alone. The ledger stores the totals, so a repeated
-estimate is computed from the same totals and costs nothing.
+A statistic calls `charge_and_release` to plan, pay for, and release noisy totals, `read_sums` to
+turn them into sums, and `make_estimate` for the result. Every estimate is computed from noisy
+totals alone. The ledger stores the totals, so a repeated estimate is computed from the same totals
+and costs nothing.
 """
 
 import json
@@ -81,9 +83,12 @@ class EstimateContext:
         return self.planner.catalog
 
     def plan(self, query: Query, share: Share) -> Plan:
-        """Return the plan of sums, or raise `UnsupportedQuery` if the groups are not declared.
+        """Return the plan of a query for a share of the budget.
 
         # Privacy: revealing undeclared groups would cost delta, which estimates do not pay.
+
+        Raises:
+            UnsupportedQuery: the query's groups are not declared.
         """
         plan = self.planner.plan(query, share)
         if not isinstance(plan.keys, DeclaredKeys):
@@ -96,7 +101,11 @@ class EstimateContext:
 
 @dataclass(frozen=True, slots=True)
 class ChargedEstimate(Generic[T]):
-    """Released numbers, with their plan, cost, and receipt."""
+    """Released numbers, with their plan, cost, and receipt.
+
+    ``prepared`` is the plan, or the plans and shares, that the statistic made before the charge.
+    ``noisy`` is the payload stored in the ledger.
+    """
 
     prepared: T
     noisy: dict[str, Any]
@@ -107,7 +116,11 @@ class ChargedEstimate(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class StatisticPayable(Generic[T]):
-    """A statistic that can be charged: its identifying terms, planning, and release."""
+    """A statistic before its share is known, as the executor charges for it.
+
+    ``terms`` identify the statistic. ``prepare`` plans for a share; ``release`` reads the rows, at
+    most ``readings`` times, and returns the noisy payload.
+    """
 
     terms: Mapping[str, object]
     prepare: Callable[[Share], T]
@@ -126,7 +139,10 @@ class StatisticPayable(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class PricedStatistic(Generic[T]):
-    """A statistic with its plans, ready to release."""
+    """A statistic planned for a share of the budget, ready to release.
+
+    ``failure`` is 0, because estimates do not select undeclared keys.
+    """
 
     prepared: T
     release: Callable[[T, Hold], Payload]
@@ -159,9 +175,10 @@ def charge_and_release(
     *,
     readings: int = 1,
 ) -> ChargedEstimate[T]:
-    """Charge once and return the result of ``release``, or the stored result of the same terms.
+    """Charge once and return the result of ``release``, or the stored result of the same ``terms``.
 
-    ``prepare`` plans, and refuses, from the declaration alone; it runs before the charge.
+    ``prepare`` runs before the charge; it plans, or refuses, from the declaration alone.
+    ``release`` reads the rows at most ``readings`` times.
 
     Claim:   all readings together cost the granted share, and none runs before the charge.
     Why:     the plans made by ``prepare`` split the granted loss. Epsilon, mu^2, and the divergence
@@ -197,17 +214,19 @@ def split_share(share: Share, parts: Sequence[Fraction]) -> tuple[Share, ...]:
 
 
 def release_totals(executor: Executor, plan: Plan, hold: Hold) -> list[list[int]]:
-    """Return the noisy totals of every declared group, in integer noise steps."""
+    """Return the noisy totals, one row per declared group, in integer noise steps."""
     noisy = add_noise(executor.engine.run(plan.measurement, hold), plan, executor.entropy)
     return [list(row) for row in noisy.steps]
 
 
 @dataclass(frozen=True, slots=True)
 class NoisySums:
-    """Noisy sums, one row per group and one column per output, with a sample of their noise.
+    """Noisy sums with a sample of their noise.
 
-    ``noise`` is a fixed sample of the noise of one group, and ``variance`` its exact variances. The
-    noise of different sums is uncorrelated; that of different groups is independent.
+    ``values`` has one row per group and one column per output of the query. ``noise`` is a fixed
+    sample of one group's noise, with one point per row and one output per column; ``variance`` has
+    the exact variance of each output. Noise is uncorrelated between outputs, and independent
+    between groups.
     """
 
     groups: tuple[tuple[Value, ...], ...]
@@ -216,31 +235,33 @@ class NoisySums:
     variance: Floats
 
     def group_noise(self) -> Floats:
-        """Return the noise sample of all groups, with axes points, groups, and sums."""
-        return np.stack([self.reorder(place) for place in range(len(self.groups))], axis=1)
+        """Return a noise sample for all groups, with axes points, groups, and outputs."""
+        return np.stack([self.reorder(index) for index in range(len(self.groups))], axis=1)
 
-    def reorder(self, place: int) -> Floats:
-        """Return the noise sample in a different order for each place, as if redrawn.
+    def reorder(self, index: int) -> Floats:
+        """Return the points of the noise sample in an order that differs for each ``index``.
+
+        Samples with different indices can serve as independent draws.
 
         Why: multiples of linearly independent irrational numbers, modulo 1, fill the unit cube
              evenly, and so do their ranks. Logarithms of primes are independent of each other, and
-             of the roots whose multiples are the points of noise and sampling. Multiples of
-             integers as an order would fail: some lines would hold the same few points in every
-             place, and sums over 1,000 places would have 1.5 times their standard deviation.
+             of the roots whose multiples are the points of noise and sampling. Steps by integers
+             would not give a suitable order: some rows would hold the same few points for every
+             index, and sums over 1,000 groups would have 1.5 times their standard deviation.
         """
-        return self.noise[_order(place, len(self.noise))]
+        return self.noise[_order(index, len(self.noise))]
 
 
 @lru_cache(maxsize=16)
-def _order(place: int, count: int) -> NDArray[np.int64]:
-    """Return the order of ``count`` points at one place; cached, because sorting is slow."""
-    steps = np.arange(1.0, count + 1.0) * _irrational_step(place)
+def _order(index: int, count: int) -> NDArray[np.int64]:
+    """Return a permutation of ``count`` points for an index; cached, because sorting is slow."""
+    steps = np.arange(1.0, count + 1.0) * _irrational_step(index)
     return np.argsort(np.argsort(steps % 1.0))
 
 
-def _irrational_step(place: int) -> float:
-    """Return a different irrational number for each place."""
-    return float(_log_primes(1 << place.bit_length())[place])
+def _irrational_step(index: int) -> float:
+    """Return a different irrational number for each index."""
+    return float(_log_primes(1 << index.bit_length())[index])
 
 
 @lru_cache(maxsize=16)
@@ -249,16 +270,16 @@ def _log_primes(number: int) -> Floats:
 
 
 def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> NoisySums:
-    """Return the released sums of a planned query whose outputs are counts and plain sums.
+    """Return the sums in released noise steps, for a query whose outputs are counts and plain sums.
 
-    A declared NULL is a group of its own, and empty, because estimates exclude rows without a
-    value. Its totals are pure noise and are dropped.
+    A declared NULL is a separate group. It is empty, because estimates exclude rows without a
+    value, so its totals are pure noise and are dropped.
     """
     if not isinstance(plan.keys, DeclaredKeys):
         raise TypeError("statistics are asked of declared groups")
     table = NoisyMeasurement(plan.keys.groups, tuple(map(tuple, steps))).values(plan)
-    kept = [place for place, group in enumerate(plan.keys.groups) if None not in group]
-    groups = tuple(plan.keys.groups[place] for place in kept)
+    kept = [index for index, group in enumerate(plan.keys.groups) if None not in group]
+    groups = tuple(plan.keys.groups[index] for index in kept)
     wanted = [output.expression for output in plan.query.outputs]
     aggregates = [part for part in wanted if isinstance(part, AggregateCall)]
     places, scales = zip(*(_locate_total(plan, part) for part in aggregates), strict=True)
@@ -269,32 +290,34 @@ def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> NoisySums:
 
 
 def _locate_total(plan: Plan, aggregate: AggregateCall) -> tuple[int, float]:
-    """Return the index of an output's total, and the value of one of its steps."""
+    """Return the index of an output's total in the plan, and the value of one grid step."""
     statistic = next(one for one in plan.statistics if one.aggregate == aggregate)
-    place = statistic.only_total
-    if place is None or not function_of(aggregate).is_linear:
+    index = statistic.only_total
+    if index is None or not function_of(aggregate).is_linear:
         raise TypeError("only counts and plain sums are read")
-    grid = plan.totals[place].grid
-    return place, 1.0 if grid is None else float(grid.step)
+    grid = plan.totals[index].grid
+    return index, 1.0 if grid is None else float(grid.step)
 
 
 def total_variances(plan: Plan) -> Floats:
-    """Return the variance of each total's noise, in the units of the total."""
+    """Return the variance of the noise of each total, in squared units of the total."""
     sizes = np.array([float(size) for size in plan.noise.steps])
     variances: Floats = plan.noise.law.variance() * sizes**2
     return variances
 
 
 Form = Literal["one", "named", "list", "bins"]
-"""The structure of an estimate's numbers; for bins, they are heights between edges."""
+"""The structure of an estimate's numbers: one number, a dictionary by name, a list, or the heights
+of a histogram's bins."""
 
 
 class EstimateResult(Protocol):
     """The interface of every estimate.
 
-    ``value``, ``standard_error``, and each end of ``interval`` have the structure ``form``.
-    ``numbers``, ``standard_errors``, and ``intervals`` are the same as flat sequences, in the order
-    of ``names``. An unknown end or error is infinite.
+    ``form`` is the structure of ``value``, of ``standard_error``, and of both ends of
+    ``interval``. ``numbers``, ``standard_errors``, and ``intervals`` have the same content as flat
+    sequences, in the order of ``names``. ``edges`` are those of a histogram's bins. An unknown
+    interval end or standard error is infinite.
     """
 
     @property
@@ -327,9 +350,10 @@ class EstimateResult(Protocol):
 class Estimate:
     """Numbers computed from one release, with their cost.
 
-    ``value``, ``standard_error`` and each end of ``interval`` have the same form: one number, a
-    list, or a dictionary by name. Standard errors and intervals refer to the population that the
-    rows were sampled from: they include both sampling error and noise.
+    ``value`` and ``standard_error`` are one number, a list, or a dictionary by name, as ``form``
+    says; ``interval`` has a pair (low, high) instead of each number. Standard errors and intervals
+    refer to the population that the rows were sampled from: they include both sampling error and
+    noise. ``replicas`` has one replica per row and one column per number.
 
     Claim:   the interval covers the population value with about the requested confidence.
     Why:     ``replicas`` are the same estimate from sums perturbed by sampling error, as in the

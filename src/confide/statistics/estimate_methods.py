@@ -1,4 +1,7 @@
-"""`EstimateMethods`: estimates of any statistic by name, and the owner's estimators."""
+"""`EstimateMethods`: estimates of any statistic by name, and the owner's estimators.
+
+The generated `StatisticMethods` adds a method for each statistic; `Curator` inherits both.
+"""
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -26,7 +29,7 @@ COSTS: Final = ("epsilon", "share", "error", "confidence")
 
 
 class EstimateMethods:
-    """The base class of the statistics methods: price, options, and the owner's estimators."""
+    """The base class of the generated methods: `estimate`, and the owner's estimators."""
 
     analyst: str
     _executor: "Executor"
@@ -59,8 +62,8 @@ class EstimateMethods:
     def _context(
         self, cost: Mapping[str, object], *, fresh: bool, key: str | None
     ) -> "EstimateContext":
-        """Return the context of an estimate from a caller's keyword arguments."""
-        # Fail here, not after a charge.
+        """Return the context of an estimate; ``cost`` holds the caller's price arguments."""
+        # A missing package must fail here, not after a charge.
         require_package("scipy", "statistics need SciPy", '"confide[statistics]"')
         price = Price.of(cost)
         if price.error is not None:
@@ -78,13 +81,13 @@ class EstimateMethods:
         columns: Sequence[str],
         bounds: Sequence[Any] | str | None = None,
     ) -> None:
-        """Register an estimator of the owner's, which analysts can use by name.
+        """Register the owner's estimator, which analysts can use by name.
 
         ``bounds`` are required, as for `sample_and_aggregate`, and analysts cannot change them.
-        With "column", they are the declared bounds of the queried table's columns.
+        With "column", they are the declared bounds of ``columns`` in the queried table.
 
-        Only functions that are registered here, or passed by the owner, ever see rows. Answers are
-        reused by name: register a changed function under a new name.
+        Only functions that the owner registers, or passes to a method, ever see rows. Answers are
+        reused by name, so register a changed function under a new name.
         """
         if not isinstance(name, str) or not name.isidentifier():
             raise BadDeclaration(f"an estimator needs a plain name, got {name!r}")

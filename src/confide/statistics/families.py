@@ -1,7 +1,7 @@
-"""Exponential families and their sufficient statistics.
+"""Exponential families of one column, and their sufficient statistics.
 
-Every term of a row lies in [-1, 1]. Sums are a count, followed by the sums of the terms. Because
-they may be noisy, they are first moved into the range of exact sums.
+A family defines terms of a row, each within [-1, 1]. Its sums are the count of rows, followed by
+the sums of the terms. Noisy sums are first clipped to the range that exact sums can have.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ __all__ = [
 
 MIN_SCALE: Final = 1e-6
 MIN_LOG_GAP: Final = 1e-3
-"""Smallest gap between the logarithm of a mean and the mean of logarithms that is used."""
+"""Lower limit of the gap between the logarithm of a mean and the mean of logarithms."""
 MIN_FRACTION: Final = 2.0**-10
 MAX_NEWTON_STEPS: Final = 12
 TOLERANCE: Final = 1e-10
@@ -59,7 +59,7 @@ class Scaled:
         return (self.high - self.low) / 2.0 or 1.0
 
     def term(self, value: Term) -> Term:
-        """Return the scaled value of a row."""
+        """Return the term of the scaled value, from that of the value."""
         return ((value - self.center) / self.half).clip(-1.0, 1.0)
 
     def back(self, mean: Floats) -> Floats:
@@ -74,13 +74,16 @@ class LikelihoodModel(Protocol):
     def parameters(self) -> tuple[str, ...]: ...
 
     def solve(self, sums: Floats) -> Floats:
-        """Return the maximum likelihood parameters; the last axis holds sums, then parameters."""
+        """Return the maximum likelihood parameters.
+
+        The last axis of ``sums`` has the count and the sums; that of the result has the parameters.
+        """
         ...
 
     def covariance(self, parameters: Floats) -> Floats:
-        """Return the covariance of one row's (1, terms) under the distribution.
+        """Return the covariance matrix of one row's count, which is 1, and its terms.
 
-        The count does not vary with the sample, so its row and column are zero.
+        The count does not vary, so its row and column are zero.
         """
         ...
 
@@ -99,13 +102,13 @@ def divide(sums: Floats) -> Floats:
 
 
 def pad(covariance: Floats) -> Floats:
-    """Return a covariance of terms, with a zero row and column for the count in front."""
+    """Return a covariance matrix of terms, with a zero row and column for the count in front."""
     return np.pad(covariance, ((1, 0), (1, 0)))
 
 
 @dataclass(frozen=True, slots=True)
 class Normal:
-    """Normal: mean and standard deviation, from the sums of z and of 2 z^2 - 1."""
+    """Normal: mean and standard deviation, from sums of z and 2 z^2 - 1, for scaled values z."""
 
     x: Scaled
     parameters: tuple[str, ...] = ("mean", "stddev")
@@ -175,6 +178,7 @@ class Gamma:
 
     @property
     def logs(self) -> Scaled:
+        """The scale of logarithms."""
         return Scaled(float(np.log(self.least)), float(np.log(self.x.high)))
 
     def terms(self, value: Term) -> list[Term]:
@@ -202,13 +206,17 @@ class Gamma:
 
 @dataclass(frozen=True, slots=True)
 class Beta:
-    """Beta: both shapes, from the sums of the logarithms of x and of 1 - x."""
+    """Beta: both shapes, from the sums of the logarithms of x and of 1 - x.
+
+    Values are first clipped to [least, 1 - least], so that the logarithms are bounded.
+    """
 
     least: float = MIN_FRACTION
     parameters: tuple[str, ...] = ("a", "b")
 
     @property
     def logs(self) -> Scaled:
+        """The scale of logarithms."""
         return Scaled(float(np.log(self.least)), 0.0)
 
     def terms(self, value: Term) -> list[Term]:
@@ -242,8 +250,8 @@ def _trigamma(x: Floats) -> Floats:
     It is used for steps of Newton's method, where an error slows convergence but does not change
     the limit.
 
-    Why: psi'(x) = 1 / x^2 + psi'(x + 1), applied six times, then the asymptotic series. Its first
-         omitted term is below 1 / (30 y^9) with y >= 6.
+    Why: psi'(x) = 1 / x^2 + psi'(x + 1), applied six times, gives psi'(y) at y = x + 6. There, the
+         asymptotic series is used; its first omitted term is below 1 / (30 y^9), and y >= 6.
     """
     shifted = x + RECURRENCE_STEPS
     square = 1.0 / (shifted * shifted)

@@ -31,12 +31,15 @@ __all__ = [
 
 ClipRange = tuple[float, float] | None
 ROWS: Final = "the rows"
-"""The output name of a count by group; it cannot clash, because declared names have no spaces."""
+"""The output name of a count by group.
+
+It cannot clash with a column that a query groups by; the declared names here have no spaces.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A numeric column, as a term of a row within bounds."""
+    """A numeric column: the term of its value in a row, and bounds on that value."""
 
     name: str
     term: Term
@@ -50,9 +53,9 @@ class Numbers:
         return Scaled(self.low, self.high)
 
 
-def declared_column(asked: EstimateContext, table: str, name: str) -> tuple[str, str, Column]:
+def declared_column(context: EstimateContext, table: str, name: str) -> tuple[str, str, Column]:
     """Return the declared names of the table and the column, and the column's declaration."""
-    tables = asked.catalog.private
+    tables = context.catalog.private
     found = match_name(table, tables) if isinstance(table, str) else None
     if found is None:
         raise UnknownName(f"there is no table {table!r}; {suggest_name(str(table), tables)}")
@@ -66,7 +69,7 @@ def declared_column(asked: EstimateContext, table: str, name: str) -> tuple[str,
 
 
 def count_values(declared: Column) -> int | None:
-    """Return the number of values that a column can have, or None if it is not declared.
+    """Return the number of values that a column can have, or None if its type does not limit it.
 
     NULL does not count, declared or not, because every estimate excludes rows with NULL.
     """
@@ -84,10 +87,10 @@ def count_values(declared: Column) -> int | None:
 
 
 def number_column(
-    asked: EstimateContext, table: str, name: str, within: ClipRange = None
+    context: EstimateContext, table: str, name: str, within: ClipRange = None
 ) -> Numbers:
     """Return a numeric column with its declared bounds, or tighter ones from ``within``."""
-    _, found, declared = declared_column(asked, table, name)
+    _, found, declared = declared_column(context, table, name)
     match declared:
         case Int(low=low, high=high):
             bounds = (float(low), float(high))
@@ -152,7 +155,11 @@ INTERCEPT: Final = "Intercept"
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """A parsed formula: the response, the explanatory columns, and all column names in use."""
+    """A parsed formula.
+
+    ``columns`` are the explanatory columns, including products and indicators. ``names`` are those
+    of all declared columns in the formula, and ``text`` is the formula itself.
+    """
 
     text: str
     response: Numbers
@@ -167,7 +174,7 @@ class Design:
         return (*front, *(column.name for column in self.columns))
 
 
-def read_formula(asked: EstimateContext, table: str, formula: str) -> Design:
+def read_formula(context: EstimateContext, table: str, formula: str) -> Design:
     """Return a parsed formula over declared columns.
 
     ``y ~ a + b`` explains y by a, b and a constant. ``a:b`` is the product of a and b, and ``a*b``
@@ -180,15 +187,15 @@ def read_formula(asked: EstimateContext, table: str, formula: str) -> Design:
             "a formula has one response and what explains it, such as 'cost ~ age + smoker'"
         )
     left, right = (side.strip() for side in formula.split("~"))
-    response = number_column(asked, table, _read_name(left))
+    response = number_column(context, table, _read_name(left))
     has_intercept, terms = _read_terms(right)
     columns: dict[str, Numbers] = {}
     for term in terms:
-        for column in _expand(asked, table, term):
+        for column in _expand(context, table, term):
             columns.setdefault(column.name, column)
     _check_columns(len(columns) + has_intercept)
     used = dict.fromkeys(part for term in terms for part in term)
-    names = [declared_column(asked, table, name)[1] for name in used]
+    names = [declared_column(context, table, name)[1] for name in used]
     if response.name in names:
         raise UnsupportedQuery(
             f"{response.name!r} stands on both sides of the formula; leave it out on the right"
@@ -251,19 +258,20 @@ def _read_name(text: str) -> str:
     return name
 
 
-def _expand(asked: EstimateContext, table: str, term: tuple[str, ...]) -> list[Numbers]:
+def _expand(context: EstimateContext, table: str, term: tuple[str, ...]) -> list[Numbers]:
     """Return the columns of a term: the products of one column from each factor."""
-    factors = [_factor(asked, table, name) for name in term]
+    factors = [_factor(context, table, name) for name in term]
     _check_columns(max(1, math.prod(map(len, factors))))  # check the number before creating them
     return [_multiply(parts) for parts in product(*factors)]
 
 
-def _factor(asked: EstimateContext, table: str, name: str) -> list[Numbers]:
-    _, found, declared = declared_column(asked, table, name)
+def _factor(context: EstimateContext, table: str, name: str) -> list[Numbers]:
+    """Return the numeric columns for a declared column: itself, or the indicators of a Category."""
+    _, found, declared = declared_column(context, table, name)
     if isinstance(declared, Category):
         values = [value for value in declared.values if value is not None]
         return [_indicator(found, value) for value in values[1:]]
-    return [number_column(asked, table, name)]
+    return [number_column(context, table, name)]
 
 
 def _indicator(name: str, value: str | int) -> Numbers:

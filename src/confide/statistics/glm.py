@@ -1,7 +1,8 @@
 """The solver for logistic and Poisson regression.
 
-It needs four kinds of sums over the rows: of responses, of products of columns, of means and
-weights at coefficients near the solution, and of the residuals at these coefficients.
+It releases four kinds of sums over the rows, one after the other: of columns times responses, of
+products of columns, of columns times means and products times weights at coefficients near the
+solution, and of columns times residuals at these coefficients. `Link` and `Model` define the terms.
 """
 
 from collections.abc import Callable
@@ -44,11 +45,13 @@ RESPONSE_PART: Final = Fraction(20, 100)
 PRODUCT_PART: Final = Fraction(10, 100)
 CURVATURE_PART: Final = Fraction(25, 100)
 RESIDUAL_PART: Final = Fraction(45, 100)
+"""Fractions of the cost for the four kinds of sums."""
 MAX_ROUNDS: Final = 5
+"""Maximum number of releases of the third kind of sums."""
 CLEAR_SIGNAL_RATIO: Final = 10.0
-"""Rows per standard deviation of their noise; each factor of ten above it adds a round."""
+"""Rows per standard deviation of noise that suffice for one round; ten times more add a round."""
 STEP_LIMIT_DEVIATIONS: Final = 4.0
-"""Ridge of the early steps, in standard deviations of their noise."""
+"""Ridge penalty of all steps but the last, in standard deviations of the noise."""
 MIN_EIGENVALUE: Final = 1e-9
 SMALL_MODEL_SIZE: Final = 5
 MIN_CURVATURE_FRACTION: Final = 0.1
@@ -57,7 +60,10 @@ MIN_CURVATURE_FRACTION: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class SumRequest:
-    """The sums to release next, of terms within [-1, 1], and their fraction of the cost."""
+    """The sums to release next, of terms within [-1, 1], and their fraction ``part`` of the cost.
+
+    If ``counted``, the number of rows is released with them.
+    """
 
     terms: list[Term]
     part: Fraction
@@ -66,10 +72,12 @@ class SumRequest:
 
 @dataclass(frozen=True, slots=True)
 class Curvature:
-    """The released curvature: the derivative of the sums of means, with a sample of its noise.
+    """The released curvature, with a sample of its noise.
 
-    Noise alone rarely gives an eigenvalue above ``floor``. ``tangent`` is the curvature of the
-    normal surrogate at the same coefficients.
+    The curvature is the matrix of sums of products of two columns times weights. It is the
+    derivative of the sums of columns times means with respect to the coefficients. Noise alone
+    rarely gives an eigenvalue above ``floor``. ``tangent`` is the curvature of the normal surrogate
+    at the same coefficients.
     """
 
     released: Floats
@@ -90,25 +98,26 @@ class Curvature:
 class GlmSolver:
     """An iterative solver: `ask` returns the next request, and `take` uses the released sums.
 
-    It is deterministic, so a stored answer is recomputed from its stored sums.
+    It is deterministic, so the estimate of a stored answer is recomputed from its stored sums.
+    ``coefficients`` are those of the scaled columns, and ``previous`` those before the last step.
     """
 
     def __init__(self, model: Model) -> None:
         size = model.size
         self.model = model
-        self.taken, self.rounds = 0, 1
+        self.release_count, self.rounds = 0, 1
         self.coefficients: Floats = np.zeros(size)
         self.responses: Floats = np.zeros(size)
         self.deviation = 0.0
         self.surrogate = NormalSurrogate(model.link, 1.0, np.zeros(size), np.eye(size))
         self.curvature = Curvature(np.eye(size), np.zeros((1, size, size)), 0.0, np.eye(size))
-        self.before: Floats = self.coefficients
+        self.previous: Floats = self.coefficients
         self.slope: Floats = np.zeros(size)
         self.noise: Floats = np.zeros((1, size))
 
     def ask(self) -> SumRequest | None:
         """Return the request for the next release, or None at the end."""
-        match self.taken:
+        match self.release_count:
             case 0:
                 return SumRequest(self.model.response_terms(), RESPONSE_PART)
             case 1:
@@ -123,21 +132,24 @@ class GlmSolver:
 
     def take(self, sums: NoisySums) -> None:
         """Update the coefficients with the released sums."""
-        match self.taken:
+        match self.release_count:
             case 0:
-                reach = self.model.link.response_reach
-                self.responses = sums.values[0] * reach
-                self.deviation = float(np.sqrt(sums.variance.max())) * reach
+                largest = self.model.link.max_response
+                self.responses = sums.values[0] * largest
+                self.deviation = float(np.sqrt(sums.variance.max())) * largest
             case 1:
                 self._start(sums)
             case number if number < 2 + self.rounds:
                 self._step_by_means(sums)
             case _:
                 self._step_by_residuals(sums)
-        self.taken += 1
+        self.release_count += 1
 
     def _start(self, sums: NoisySums) -> None:
-        """Start at the coefficients with which normal columns would give the released responses."""
+        """Set the surrogate and the number of rounds, and start from the surrogate's coefficients.
+
+        They are those with which the surrogate has the released sums of responses.
+        """
         constant, link = self.model.design.has_intercept, self.model.link
         deviation = float(np.sqrt(sums.variance.max()))
         products = fill_matrix(sums.values[0], len(self.model.design.columns) + 1)
@@ -152,71 +164,71 @@ class GlmSolver:
         )
 
     def _step_by_means(self, sums: NoisySums) -> None:
-        """Set the curvature, and step to where the means should add up to the responses."""
-        size, reach = self.model.size, self.model.reach(self.coefficients)
+        """Set the curvature, and step to where means and responses should have equal sums."""
+        size, bounds = self.model.size, self.model.bounds(self.coefficients)
         count = size * (size + 1) // 2
         deviations = np.sqrt(sums.variance)
         self.curvature = Curvature(
-            released=fill_matrix(sums.values[0, :count], size) * reach.weight,
-            noise=fill_matrix(self._thin(sums.reorder(1)[:, :count]), size) * reach.weight,
+            released=fill_matrix(sums.values[0, :count], size) * bounds.weight,
+            noise=fill_matrix(self._thin(sums.reorder(1)[:, :count]), size) * bounds.weight,
             floor=max(
-                float(np.sqrt(size) * deviations[:count].max()) * reach.weight, MIN_EIGENVALUE
+                float(np.sqrt(size) * deviations[:count].max()) * bounds.weight, MIN_EIGENVALUE
             ),
             tangent=self.surrogate.expected_sums(self.coefficients)[1],
         )
         own = self.model.has_own_means
-        means = self.curvature.released[0] if own else sums.values[0, count:] * reach.mean
-        deviation = float(deviations.max()) * (reach.weight if own else reach.mean)
-        missing, self.before = self.responses - means, self.coefficients
+        means = self.curvature.released[0] if own else sums.values[0, count:] * bounds.mean
+        deviation = float(deviations.max()) * (bounds.weight if own else bounds.mean)
+        missing, self.previous = self.responses - means, self.coefficients
         self.coefficients = self._move(
             self.curvature.lifted, missing, STEP_LIMIT_DEVIATIONS * deviation
         )
 
     def _step_by_residuals(self, sums: NoisySums) -> None:
-        """Take the last step, from the sums of residuals."""
-        reach = self.model.reach(self.coefficients).residual
-        self.before, self.slope = self.coefficients, sums.values[0] * reach
-        self.noise = self._thin(sums.noise) * reach
-        deviation = float(np.sqrt(sums.variance.max())) * reach
+        """Take the last step, which should make the sums of columns times residuals zero."""
+        largest = self.model.bounds(self.coefficients).residual
+        self.previous, self.slope = self.coefficients, sums.values[0] * largest
+        self.noise = self._thin(sums.noise) * largest
+        deviation = float(np.sqrt(sums.variance.max())) * largest
         self.coefficients = self._move(self.curvature.lifted, self.slope, deviation)
 
     def replicate(self) -> Floats:
         """Return replicas of the coefficients, after the last step.
 
-        Why: the released slope differs from the one at the population's coefficients by noise with
-             a known distribution, and by sampling, whose covariance is the curvature. The released
-             curvature differs from that of the rows by noise. Replicas of the last step vary all
-             three.
+        Why: the slope is the sum of columns times residuals. The released slope differs from the
+             one expected at the population's coefficients by noise with a known distribution, and
+             by a sampling error, whose covariance is the curvature. The released curvature differs
+             from that of the rows by noise. Replicas of the last step vary all three.
         """
         normals = spread_normals(self.model.size)[: len(self.noise)]
         sample = normals @ root_of(self.curvature.lifted).T
         return self._move(self.curvature.replicate(), self.slope + self.noise + sample, 0.0)
 
     def _thin(self, noise: Floats) -> Floats:
-        """Return one noise point per replica; models with many coefficients have fewer."""
+        """Return the points of the noise, one per replica; large models have fewer replicas."""
         thinned = thin(noise)
         return thinned if self.model.size <= SMALL_MODEL_SIZE else thinned[::4]
 
     def _move(self, curvature: Floats, slope: Floats, ridge: float) -> Floats:
-        """Return the coefficients at which the sums of means are larger by ``slope``.
+        """Return coefficients at which the sums of columns times means are larger by ``slope``.
 
-        Why: a Newton step is curvature^-1 times the slope, and the surrogate corrects it for the
-             nonlinearity. The step ends where the sums of the surrogate's means have changed by the
-             surrogate's tangent times the Newton step.
+        Why: a Newton step from the previous coefficients is curvature^-1 times the slope. It treats
+             the sums as linear, and the surrogate corrects that: the result is where the
+             surrogate's sums have changed by the surrogate's curvature times the Newton step.
         """
         ridges = ridge * np.eye(self.model.size)
         solved = np.linalg.solve(curvature + ridges, slope[..., None])[..., 0]
         straight: Floats = np.asarray(solved, dtype=np.float64)
-        sums = self.surrogate.expected_sums(self.before)[0] + straight @ self.curvature.tangent
-        start = np.clip(self.before + shorten(straight), -MAX_COEFFICIENT, MAX_COEFFICIENT)
+        sums = self.surrogate.expected_sums(self.previous)[0] + straight @ self.curvature.tangent
+        start = np.clip(self.previous + shorten(straight), -MAX_COEFFICIENT, MAX_COEFFICIENT)
         return self.surrogate.solve(sums, start)
 
 
 def forecast(model: Model) -> list[SumRequest]:
-    """Return the requests of a solver in advance: the same terms with other coefficients.
+    """Return requests like those of a solver, before any coefficients are known.
 
-    The curvature gets its smallest fraction, so that a cost that is too small is refused before the
-    charge.
+    They have the same terms with other coefficients. The curvature gets the smallest fraction of
+    the cost that it can have, so that a cost that is too small is refused before the charge.
     """
     ones = np.ones(model.size)
     return [
@@ -231,18 +243,19 @@ Steps = list[list[int]]
 MAX_READINGS: Final = MAX_ROUNDS + 3
 
 
-def fit_generalised(asked: EstimateContext, table: str, design: Design, family: str) -> Estimate:
+def fit_generalised(context: EstimateContext, table: str, design: Design, family: str) -> Estimate:
     """Return the coefficients of a logistic or Poisson regression, with standard errors.
 
     Law:     at least four releases of sums of terms within [-1, 1], each plus the plan's noise, and
-             more if there are many rows relative to the noise. After each release the solver takes
-             a step towards the solution, the last one with 45% of the cost.
-    Claim:   costs what was granted. For many rows the error is that of maximum likelihood.
-    Why:     each release consists of totals, chosen from the results of earlier ones, and their
-             losses add up. Near the solution, the error after a step has two parts. One is
-             curvature^-1 times the noise of its slope, which decreases like 1 / n. The other is the
-             square of the earlier distance, which the steps made small. The noise of the curvature
-             only multiplies that distance.
+             more if there are many rows relative to the noise. The first two give the start, and
+             each later one a step towards the solution; the last takes 45% of the cost.
+    Claim:   costs the granted share. For many rows the error is that of maximum likelihood.
+    Why:     each release consists of totals of terms that depend only on earlier releases, and the
+             losses of the releases add up. Near the solution, the error after a step has two parts.
+             One is curvature^-1 times the noise of the step's slope, which decreases like 1 / n for
+             n rows. The other is about the square of the distance from the solution before the
+             step, which earlier steps made small. Noise in the curvature adds an error in
+             proportion to that distance.
     Source:  [LeC56] for one step from a close start; docs/proofs/statistics.md.
     Checked: tests/statistics/test_regression.py, tests/statistics/test_exactness.py.
     """
@@ -250,10 +263,10 @@ def fit_generalised(asked: EstimateContext, table: str, design: Design, family: 
 
     def read(request: SumRequest) -> Query:
         query = plan_sums(table, design.names, request.terms, counted=request.counted)
-        return asked.planner.read(query)
+        return context.planner.read(query)
 
     def plan(request: SumRequest, share: Share) -> Plan:
-        return asked.plan(read(request), split_share(share, [request.part])[0])
+        return context.plan(read(request), split_share(share, [request.part])[0])
 
     def prepare(share: Share) -> tuple[Share, Plan]:
         plans = [plan(request, share) for request in forecast(model)]  # refuses before the charge
@@ -272,7 +285,7 @@ def fit_generalised(asked: EstimateContext, table: str, design: Design, family: 
         rounds: list[Steps] = []
 
         def run(planned: Plan) -> Steps:
-            rounds.append(release_totals(asked.executor, planned, hold))
+            rounds.append(release_totals(context.executor, planned, hold))
             return rounds[-1]
 
         solvers.append(solve(prepared[0], run))
@@ -280,10 +293,10 @@ def fit_generalised(asked: EstimateContext, table: str, design: Design, family: 
 
     start = canonical(read(forecast(model)[0]))
     terms = {"estimate": family, "formula": design.text, "query": start}
-    paid = charge_and_release(asked, terms, prepare, release, readings=MAX_READINGS)
-    stored = iter(paid.noisy["rounds"])
-    is_new = bool(solvers) and not paid.reused
-    solver = solvers[-1] if is_new else solve(paid.prepared[0], lambda _: next(stored))
+    charged = charge_and_release(context, terms, prepare, release, readings=MAX_READINGS)
+    stored = iter(charged.noisy["rounds"])
+    is_new = bool(solvers) and not charged.reused
+    solver = solvers[-1] if is_new else solve(charged.prepared[0], lambda _: next(stored))
     title = f"{family} regression {design.text}"
     numbers, replicas = model.unscale(solver.coefficients), model.unscale(solver.replicate())
-    return make_estimate(title, design.labels, numbers, replicas, paid, form="named")
+    return make_estimate(title, design.labels, numbers, replicas, charged, form="named")

@@ -1,8 +1,8 @@
 """Links, model terms, and the normal surrogate of logistic and Poisson regression.
 
-If the columns were jointly Gaussian, the sums that determine a regression would have a simple form.
-The solver uses this form to interpolate between the coefficients at which noisy sums over the
-actual rows were released.
+The solver in `glm` uses all three. For jointly normal columns, the sums that determine a regression
+would have a simple form. With this form, the solver extrapolates from the coefficients at which
+noisy sums over the actual rows were released.
 """
 
 from collections.abc import Callable
@@ -42,9 +42,9 @@ MIN_BOUND: Final = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class LinkBounds:
-    """Upper bounds on |mean - ``middle``|, the weight, and |residual| of a row.
+    """Upper bounds on |mean - middle|, the weight, and |residual| of a row.
 
-    They hold for every row whose linear predictor lies in a given range.
+    They hold for every row whose linear predictor lies in a given range. `Link` defines the terms.
     """
 
     mean: float
@@ -57,9 +57,13 @@ class Link:
     """The mean of the response as a function of the linear predictor, and its derivatives.
 
     The weight is the first derivative; for both families it is also the variance of the response.
-    ``middle`` is subtracted from responses and means before they are summed. ``largest`` is the
-    largest response, and the weight is largest at ``peak``. ``derive`` returns the mean minus
-    ``middle`` and its first three derivatives.
+    With ``is_own_weight``, the weight equals the mean. ``middle`` is subtracted from responses and
+    means before they are summed. ``largest`` is the largest response. ``peak`` is the linear
+    predictor at which the weight is largest.
+
+    ``derive`` maps linear predictors to means minus ``middle`` and their first three derivatives.
+    ``start`` returns the linear predictor for a mean. ``mean_term`` maps the term of a row's linear
+    predictor to that of its mean, and ``weight_term`` maps the term of a mean to that of a weight.
     """
 
     middle: float
@@ -72,11 +76,11 @@ class Link:
     weight_term: Callable[[Term], Term]
 
     @property
-    def response_reach(self) -> float:
+    def max_response(self) -> float:
         """The largest difference between a response and ``middle``."""
         return max(self.middle, self.largest - self.middle)
 
-    def reach(self, low: float, high: float) -> LinkBounds:
+    def bounds(self, low: float, high: float) -> LinkBounds:
         """Return the bounds for rows whose linear predictor lies between ``low`` and ``high``."""
         means = self.derive(np.array([low, high]))[0]
         weight = self.derive(np.clip(np.array(self.peak), low, high))[1]
@@ -87,7 +91,7 @@ class Link:
 
 
 def find_link(response: Numbers, family: str) -> Link:
-    """Return the link of a family, or refuse a response that does not suit the family."""
+    """Return the link of a family; raise `UnsupportedQuery` if the response does not suit it."""
     if family == "logistic":
         if not response.is_binary:
             raise UnsupportedQuery(
@@ -121,11 +125,11 @@ def _logistic() -> Link:
 
 
 def _poisson(largest: float) -> Link:
-    """Return the link for counts up to ``largest``; means are capped there too."""
-    top = float(np.log(largest))
+    """Return the link for counts up to ``largest``; means are capped at ``largest`` too."""
+    log_largest = float(np.log(largest))
 
     def derive(linear: Floats) -> Derivatives:
-        mean = np.exp(np.minimum(linear, top))
+        mean = np.exp(np.minimum(linear, log_largest))
         return mean, mean, mean, mean
 
     return Link(
@@ -142,7 +146,10 @@ def _poisson(largest: float) -> Link:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A regression: its formula, its link, and the terms to sum."""
+    """A logistic or Poisson regression: its formula, its link, and the terms to sum.
+
+    All terms lie within [-1, 1]. Coefficients are those of the scaled columns, constant first.
+    """
 
     design: Design
     link: Link
@@ -154,17 +161,18 @@ class Model:
 
     @property
     def has_own_means(self) -> bool:
-        """Whether the sums of products times weights already include those of columns times means.
+        """Whether sums of products of columns times weights include those of columns times means.
 
-        They do if the weight is the mean and there is a constant.
+        They do if the weight equals the mean and there is a constant: its product with a column is
+        the column.
         """
         return self.link.is_own_weight and self.design.has_intercept
 
-    def reach(self, coefficients: Floats) -> LinkBounds:
+    def bounds(self, coefficients: Floats) -> LinkBounds:
         """Return the bounds for any row, at these coefficients."""
-        spread = np.abs(coefficients[1:] if self.design.has_intercept else coefficients).sum()
+        radius = np.abs(coefficients[1:] if self.design.has_intercept else coefficients).sum()
         center = coefficients[0] if self.design.has_intercept else 0.0
-        return self.link.reach(float(center - spread), float(center + spread))
+        return self.link.bounds(float(center - radius), float(center + radius))
 
     def columns(self) -> list[Term]:
         """Return the columns scaled to [-1, 1], with the constant first if there is one."""
@@ -178,7 +186,7 @@ class Model:
 
     def response_terms(self) -> list[Term]:
         """Return each column times (response - ``middle``), scaled to [-1, 1]."""
-        part = (self._response() - self.link.middle) / self.link.response_reach
+        part = (self._response() - self.link.middle) / self.link.max_response
         return [_bound(column * part) for column in self.columns()]
 
     def product_terms(self) -> list[Term]:
@@ -191,21 +199,25 @@ class Model:
     def curved_terms(self, coefficients: Floats) -> list[Term]:
         """Return each product of two columns times the weight, then each column times the mean.
 
-        The latter are left out if `has_own_means`. The columns and the mean are shared terms, so an
-        engine does not have to recompute them for every product.
+        The weight and the mean (minus `Link.middle`) are divided by their bounds. If
+        `has_own_means`, the terms with the mean are left out. The columns and the mean are shared
+        terms, so an engine does not have to recompute them for every product.
         """
-        reach, columns = self.reach(coefficients), self.columns()
+        bounds, columns = self.bounds(coefficients), self.columns()
         mean = self._mean(columns, coefficients)
-        products = _multiply(columns, self.link.weight_term(mean) / reach.weight)
+        products = _multiply(columns, self.link.weight_term(mean) / bounds.weight)
         if self.has_own_means:
             return products
-        part = (mean - self.link.middle) / reach.mean
+        part = (mean - self.link.middle) / bounds.mean
         return [*products, *(_bound(column * part) for column in columns)]
 
     def residual_terms(self, coefficients: Floats) -> list[Term]:
-        """Return each column times the residual, which is the response minus its fitted mean."""
-        reach, columns = self.reach(coefficients).residual, self.columns()
-        part = (self._response() - self._mean(columns, coefficients)) / reach
+        """Return each column times the residual, divided by the bound on residuals.
+
+        A residual is the response minus its mean at these coefficients.
+        """
+        largest, columns = self.bounds(coefficients).residual, self.columns()
+        part = (self._response() - self._mean(columns, coefficients)) / largest
         return [_bound(column * part) for column in columns]
 
     def _response(self) -> Term:
@@ -218,7 +230,7 @@ class Model:
         )
 
     def unscale(self, scaled: Floats) -> Floats:
-        """Return the coefficients of the unscaled columns."""
+        """Return the coefficients of the unscaled columns from those of the scaled ones."""
         inner = Moments(self.design).scales[:-1]
         halves = np.array([scale.half for scale in inner])
         if not self.design.has_intercept:
@@ -242,6 +254,7 @@ def _balanced_sum(parts: list[Term]) -> Term:
 
 
 def _multiply(columns: list[Term], weight: Term | None) -> list[Term]:
+    """Return the products of all pairs of columns, and of ``weight`` unless it is None."""
     found = []
     for i in range(len(columns)):
         for j in range(i, len(columns)):
@@ -261,9 +274,10 @@ WEIGHTS: Final = _WEIGHTS / _WEIGHTS.sum()
 
 @dataclass(frozen=True, slots=True)
 class NormalSurrogate:
-    """Rows with jointly Gaussian columns.
+    """Imaginary rows with jointly normal columns.
 
-    They are given by their number, and by the columns' means and covariances (0 for the constant).
+    They are given by their number ``rows``, and by the columns' means and covariances, which are 0
+    for the constant.
     """
 
     link: Link
@@ -274,9 +288,11 @@ class NormalSurrogate:
     def expected_sums(self, coefficients: Floats) -> tuple[Floats, Floats]:
         """Return the expected sums of columns times means, and their derivatives.
 
-        The derivatives are with respect to the coefficients.
+        The means have `Link.middle` subtracted. The derivatives are with respect to the
+        coefficients, a matrix for each row of ``coefficients``.
 
-        Why:     let x be normal with mean m and covariance C, and L = x b the linear predictor.
+        Why:     let x be a row of columns, normal with mean m and covariance C. Let b be the
+                 coefficients, L = x b the linear predictor, and g(L) the mean of the response.
                  Stein's identity E x g(L) = m E g(L) + C b E g'(L) gives the sums, and a second
                  application gives their derivatives. L is normal, so expectations over it are
                  approximated by Gauss-Hermite quadrature at 15 nodes.
@@ -284,8 +300,8 @@ class NormalSurrogate:
         Checked: tests/statistics/test_normal_surrogate.py.
         """
         slopes = coefficients @ self.covariance
-        spread = np.sqrt(np.maximum((slopes * coefficients).sum(axis=-1), 0.0))
-        linear = (coefficients @ self.means)[..., None] + spread[..., None] * NODES
+        deviation = np.sqrt(np.maximum((slopes * coefficients).sum(axis=-1), 0.0))
+        linear = (coefficients @ self.means)[..., None] + deviation[..., None] * NODES
         mean, first, second, third = (
             (part @ WEIGHTS)[..., None] for part in self.link.derive(linear)
         )
@@ -299,10 +315,11 @@ class NormalSurrogate:
         return self.rows * sums, self.rows * curved
 
     def solve(self, sums: Floats, start: Floats, ridge: float = 0.0) -> Floats:
-        """Return the coefficients that yield these sums, with a ridge penalty.
+        """Return the coefficients for which `expected_sums` returns these sums.
 
-        The penalty pulls them toward ``start``. The solver takes Newton steps of at most 1. If no
-        allowed coefficients yield the sums, the result lies at the boundary of the allowed range.
+        A ``ridge`` penalty pulls the coefficients toward ``start``. The method takes Newton steps
+        that change each coefficient by at most 1, and keeps coefficients within `MAX_COEFFICIENT`.
+        If none in that range yield the sums, the result lies at the boundary of the range.
         """
         found, goal = np.atleast_2d(start).copy(), np.atleast_2d(sums)
         ridges = (ridge + 1e-12 * self.rows) * np.eye(len(self.means))
@@ -337,10 +354,11 @@ def make_surrogate(
 ) -> NormalSurrogate:
     """Return the surrogate for columns whose products have these noisy sums.
 
-    The first row and column of ``products`` belong to the constant. ``deviation`` is the standard
-    deviation of the noise. Smaller eigenvalues of ``products`` are raised to it, and those of the
-    covariance to ``deviation`` per row, or to `MIN_VARIANCE` if that is larger. If ``constant``,
-    the surrogate's columns include the constant.
+    ``products`` is the matrix of the sums; its first row and column belong to the constant.
+    ``deviation`` is the standard deviation of their noise. Smaller eigenvalues of ``products`` are
+    raised to it. Those of the covariance are raised to ``deviation`` divided by the number of rows,
+    or to `MIN_VARIANCE` if that is larger. If ``constant``, the surrogate's columns include the
+    constant.
     """
     lifted = lift_matrix(products, deviation)
     rows = max(float(lifted[0, 0]), 1.0)

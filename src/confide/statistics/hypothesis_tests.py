@@ -1,7 +1,7 @@
 """Hypothesis tests that account for the noise: means, proportions, independence.
 
-A test compares the release with its null distribution, which includes both sampling error and
-noise.
+A test compares the released statistic with its distribution under the null hypothesis. That
+distribution includes both sampling error and noise.
 """
 
 import math
@@ -65,7 +65,11 @@ HALVINGS: Final = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """The error of a difference: a standard deviation for sampling, and a sample of the noise."""
+    """The distribution of the error of a difference.
+
+    ``deviation`` is the standard deviation of the sampling error, and ``noise`` a sample of the
+    noise.
+    """
 
     deviation: float
     noise: Floats
@@ -75,15 +79,16 @@ class Spread:
         """The standard deviation of sampling and noise combined."""
         return float(np.hypot(self.deviation, self.noise.std()))
 
-    def tail_probability(self, reach: float) -> float:
-        """Return the probability of an error beyond ``reach`` in either direction.
+    def tail_probability(self, size: float) -> float:
+        """Return the probability that the absolute error exceeds ``size``.
 
-        Why: the normal part is integrated exactly, and the noise is averaged over evenly spread
-        points of its distribution.
+        Why: the sampling error is normal, so its part is exact for each point of the noise. These
+             points are evenly spread over the distribution of the noise, so their mean is the
+             probability.
         """
         unit = max(self.deviation, MIN_DEVIATION)
-        above = special.ndtr((self.noise - reach) / unit)
-        below = special.ndtr((-reach - self.noise) / unit)
+        above = special.ndtr((self.noise - size) / unit)
+        below = special.ndtr((-size - self.noise) / unit)
         return float(min(1.0, (above + below).mean()))
 
 
@@ -91,8 +96,8 @@ class Spread:
 class Comparison:
     """The difference between two groups, with its p-value under the null hypothesis.
 
-    ``spread`` is the error of the difference in a population like the observed groups, and
-    ``null_spread`` in one where the groups do not differ.
+    ``spread`` is the error of the difference if the population is like the observed groups, and
+    ``null_spread`` the error if the two groups do not differ.
 
     Claim:   without a difference in the population, the p-value is below 0.05 in about 5% of
              releases, whatever the noise; the interval covers the population difference with
@@ -180,8 +185,9 @@ class Independence:
     """A chi-square test of independence that accounts for the noise.
 
     Claim:   for independent columns, the p-value is below 0.05 in about 5% of releases.
-    Why:     the statistic is compared with its values on resampled tables with the observed margins
-             and fresh noise, so the noise increases both equally.
+    Why:     the statistic is compared with its values on resampled tables of independent columns
+             with the observed margins and fresh noise. The noise increases it as much as it
+             increases those values.
     Source:  [GLRV16]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_hypothesis_tests.py.
     """
@@ -252,22 +258,26 @@ class IndependenceArguments:
 
 
 def compare_means(context: EstimateContext, arguments: ComparisonArguments) -> Comparison:
-    """Return the difference between the means of a column in two groups."""
+    """Return the difference between the means of a column in two groups.
+
+    The released sums of each group are the count, then those of `Normal.terms`.
+    """
     table, column, by = arguments.table, arguments.column, arguments.by
     numbers, group = _read_columns(context, table, column, by)
-    law = Normal(numbers.scaled)
+    model = Normal(numbers.scaled)
     rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
-    sums = {f"s{i}": total(term) for i, term in enumerate(law.terms(numbers.term))}
+    sums = {f"s{i}": total(term) for i, term in enumerate(model.terms(numbers.term))}
     charged = release_sums(
         context, "compare means", rows.group_by(group).agg(**{ROWS: count(), **sums})
     )
     found = read_sums(charged.prepared, charged.noisy["steps"])
     sizes = np.maximum(found.values[:, 0], 1.0)
-    solved = law.solve(found.values)
+    solved = model.solve(found.values)
     scaled = (solved[:, 0] - numbers.scaled.center) / numbers.scaled.half
     noise = found.group_noise()
-    moved = (noise[:, :, 1] - scaled * noise[:, :, 0]) / sizes * numbers.scaled.half
-    spread = _add_spreads(solved[:, 1] ** 2 / sizes, moved)
+    # To first order, noise (a, b) in a group's count n and sum changes the mean m by (b - m a) / n.
+    errors = (noise[:, :, 1] - scaled * noise[:, :, 0]) / sizes * numbers.scaled.half
+    spread = _subtract_errors(solved[:, 1] ** 2 / sizes, errors)
     return _make_comparison(
         f"mean of {numbers.name}", found, solved[:, 0], (spread, spread), charged
     )
@@ -289,26 +299,31 @@ def compare_proportions(context: EstimateContext, arguments: ComparisonArguments
     pooled = counts[:, 1].sum() / sizes.sum()
     noise = found.group_noise()[:, :, 0].reshape(-1, 2, 2)
 
-    def spread_of(each: Floats, rows: Floats) -> Spread:
-        # A proportion of 0 or 1 is treated as off by up to one row.
+    def error_at(proportions: Floats, rows: Floats) -> Spread:
+        """Return the error if the two groups have these proportions, estimated from ``rows``."""
+        # Without at least one row of each value, the variance would be 0.
         edge = np.minimum(1.0 / rows, 0.5)
-        kept = np.clip(each, edge, 1.0 - edge)
-        moved = ((1.0 - kept) * noise[:, :, 1] - kept * noise[:, :, 0]) / sizes
-        return _add_spreads(kept * (1.0 - kept) / sizes, moved)
+        inner = np.clip(proportions, edge, 1.0 - edge)
+        errors = ((1.0 - inner) * noise[:, :, 1] - inner * noise[:, :, 0]) / sizes
+        return _subtract_errors(inner * (1.0 - inner) / sizes, errors)
 
-    spreads = spread_of(parts, sizes), spread_of(np.full(2, pooled), np.full(2, sizes.sum()))
+    spreads = error_at(parts, sizes), error_at(np.full(2, pooled), np.full(2, sizes.sum()))
     return _make_comparison(f"proportion of {numbers.name}", found, parts, spreads, charged)
 
 
-def _add_spreads(variances: Floats, moved: Floats) -> Spread:
-    """Return the spread of a difference, from each group's variance and noise."""
-    return Spread(float(np.sqrt(variances.sum())), moved[:, 0] - moved[:, 1])
+def _subtract_errors(variances: Floats, errors: Floats) -> Spread:
+    """Return the error of the difference between two groups.
+
+    ``variances`` has the sampling variance of each group. ``errors`` has one row per noise point,
+    and the resulting error of each group as a column.
+    """
+    return Spread(float(np.sqrt(variances.sum())), errors[:, 0] - errors[:, 1])
 
 
 def _read_columns(
     context: EstimateContext, table: str, column: str, by: str
 ) -> tuple[Numbers, str]:
-    """Return the compared column, and the name of the column that defines the groups."""
+    """Return the compared column, and the name of the column ``by`` that defines the groups."""
     numbers = number_column(context, table, column)
     _, name, declared = declared_column(context, table, by)
     if count_values(declared) != 2:
@@ -374,28 +389,36 @@ def _read_values(context: EstimateContext, table: str, column: str) -> tuple[str
 
 
 def _margins(counts: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the sizes of tables, and the proportions of their rows and columns."""
-    down = np.maximum(counts.sum(axis=-1), 0.5)
-    across = np.maximum(counts.sum(axis=-2), 0.5)
-    size = np.maximum(counts.sum(axis=(-1, -2)), 1.0)
+    """Return the totals of tables of counts, and the proportions of their rows and columns.
+
+    The last two axes of ``counts`` are those of a table.
+    """
+    rows = np.maximum(counts.sum(axis=-1), 0.5)
+    columns = np.maximum(counts.sum(axis=-2), 0.5)
+    total_count = np.maximum(counts.sum(axis=(-1, -2)), 1.0)
     return (
-        size,
-        down / down.sum(axis=-1, keepdims=True),
-        across / across.sum(axis=-1, keepdims=True),
+        total_count,
+        rows / rows.sum(axis=-1, keepdims=True),
+        columns / columns.sum(axis=-1, keepdims=True),
     )
 
 
 def _chi_square(counts: Floats) -> Floats:
-    size, down, across = _margins(counts)
-    expected = size[..., None, None] * down[..., :, None] * across[..., None, :]
+    """Return the chi-square statistic of each table, with expected counts of at least 1."""
+    size, rows, columns = _margins(counts)
+    expected = size[..., None, None] * rows[..., :, None] * columns[..., None, :]
     expected = np.maximum(expected, 1.0)
     return np.asarray(((counts - expected) ** 2 / expected).sum(axis=(-1, -2)))
 
 
 def _null_tables(counts: Floats, noise: Floats) -> Floats:
-    """Return noisy samples of tables with independent columns and these margins."""
-    size, down, across = _margins(counts)
-    parts = np.outer(down, across).ravel()
+    """Return noisy samples of tables whose two columns are independent, with observed margins.
+
+    ``noise`` has one noise point per row and one cell per column. So has the result, with the cells
+    arranged like ``counts``.
+    """
+    size, rows, columns = _margins(counts)
+    parts = np.outer(rows, columns).ravel()
     sampled = sample_counts(parts, float(size))
     tables: Floats = (float(size) * parts + sampled + thin(noise)).reshape(-1, *counts.shape)
     return tables

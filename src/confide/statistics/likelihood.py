@@ -1,7 +1,7 @@
 """Maximum likelihood from noisy sums, for one column or a multivariate normal distribution.
 
-In these families the sums of a few terms are sufficient statistics. So noise is added once, to the
-sums, and everything else is computed from them.
+In exponential families the sums of a few terms are sufficient statistics. So noise is added once,
+to the sums, and everything else is computed from them. `families` has the families of one column.
 """
 
 from collections.abc import Iterable, Sequence
@@ -71,7 +71,7 @@ MIN_SCALE = 1e-6
 
 
 def multiply_terms(scaled: list[Term], pairs: Iterable[tuple[int, int]]) -> list[Term]:
-    """Return the products of these pairs of scaled terms, with 2 z^2 - 1 for squares.
+    """Return the products of these pairs of scaled terms, with 2 z^2 - 1 instead of a square z^2.
 
     All lie within [-1, 1], so one row changes every sum by at most 1. A plain square would use only
     half of that range, [0, 1], for the same noise.
@@ -84,15 +84,16 @@ def multiply_terms(scaled: list[Term], pairs: Iterable[tuple[int, int]]) -> list
 
 @dataclass(frozen=True, slots=True)
 class MultivariateNormal:
-    """Means and covariances of several columns.
+    """A multivariate normal distribution of several columns.
 
-    Sums are those of the scaled columns and of their products; see `multiply_terms`.
+    The sums are the count, then those of the scaled columns and of `multiply_terms` for all pairs.
     """
 
     columns: tuple[Numbers, ...]
 
     @property
     def parameters(self) -> tuple[str, ...]:
+        """The names of the means, then those of the covariances."""
         names = [column.name for column in self.columns]
         means = [f"mean({name})" for name in names]
         pairs = combinations_with_replacement(names, 2)
@@ -119,10 +120,11 @@ class MultivariateNormal:
         return np.concatenate([middles + halves * center, matrix[..., first, second]], axis=-1)
 
     def covariance(self, parameters: Floats) -> Floats:
-        """Return the covariance of a row's terms if rows are normal.
+        """Return the covariance of one row's count and terms if rows are normal.
 
-        Why: write a product of two normal numbers as m_i m_j + m_i d_j + m_j d_i + d_i d_j, with d
-             centered. The covariance of d_i d_j and d_k d_l is c_ik c_jl + c_il c_jk.
+        Why: write scaled column i as m_i + d_i, with its mean m_i, and let c_ij be the covariance
+             of columns i and j. Their product is m_i m_j + m_i d_j + m_j d_i + d_i d_j. The
+             covariance of d_i d_j and d_k d_l is c_ik c_jl + c_il c_jk.
         """
         size = len(self.columns)
         halves = np.array([column.scaled.half for column in self.columns])
@@ -153,7 +155,7 @@ def fill_matrix(products: Floats, size: int) -> Floats:
 
 
 def lift_matrix(matrix: Floats, least: float) -> Floats:
-    """Return the nearest symmetric matrices with all eigenvalues at least ``least``."""
+    """Return the nearest symmetric matrices whose eigenvalues are all at least ``least``."""
     values, vectors = np.linalg.eigh(matrix)
     lifted: Floats = (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(
         vectors, -1, -2
@@ -162,7 +164,7 @@ def lift_matrix(matrix: Floats, least: float) -> Floats:
 
 
 MAX_VALUES: Final = 1_000
-"""Maximum number of probabilities; their replicas take a few hundred megabytes."""
+"""Maximum number of estimated probabilities; their replicas take a few hundred megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +183,15 @@ class FamilyArguments:
     within: Within = None
 
 
-def estimate_family(asked: EstimateContext, arguments: FamilyArguments) -> Estimate:
+def estimate_family(context: EstimateContext, arguments: FamilyArguments) -> Estimate:
     """Return the maximum likelihood parameters of a family, with standard errors.
 
     Law:     parameters solved from a count and sums of terms within [-1, 1], plus the plan's noise.
-    Claim:   costs what was granted. The error from noise decreases like 1 / n, and the sampling
-             error like 1 / sqrt(n). So for many rows the estimate is as accurate as without noise.
-    Why:     the sums are sufficient statistics of the family. They are one release of totals
-             through the plan, and the rest is post-processing.
+    Claim:   costs the granted share. For n rows, the error from noise decreases like 1 / n, and the
+             sampling error like 1 / sqrt(n). So for many rows the estimate is as accurate as
+             without noise.
+    Why:     the sums are sufficient statistics of the family. They are one release of totals, and
+             the rest is post-processing.
     Source:  [Smi08], [FWS20]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_coverage.py, tests/statistics/test_likelihood.py.
     """
@@ -198,61 +201,64 @@ def estimate_family(asked: EstimateContext, arguments: FamilyArguments) -> Estim
     if family not in FAMILIES:
         raise UnsupportedQuery(f"there is no family {family!r}; {FAMILY_LIST}")
     if family in ("bernoulli", "categorical"):
-        return _estimate_counts(asked, table, columns, family)
+        return _estimate_counts(context, table, columns, family)
     if family == "multivariate-normal":
-        return _estimate_joint(asked, table, columns, within)
+        return _estimate_joint(context, table, columns, within)
     if len(columns) != 1:
         raise UnsupportedQuery(f"a {family} law is of one column, got {len(columns)}")
-    numbers = number_column(asked, table, columns[0], within)
-    law = make_family(family, numbers.low, numbers.high)
-    query = plan_sums(table, [numbers.name], law.terms(numbers.term))
-    paid = release_sums(asked, family, query)
-    sums = read_sums(paid.prepared, paid.noisy["steps"])
+    numbers = number_column(context, table, columns[0], within)
+    model = make_family(family, numbers.low, numbers.high)
+    query = plan_sums(table, [numbers.name], model.terms(numbers.term))
+    charged = release_sums(context, family, query)
+    sums = read_sums(charged.prepared, charged.noisy["steps"])
     title = f"{family} law of {numbers.name}"
-    solved, replicas = solve_sums(law, sums.values[0], sums.noise)
-    return make_estimate(title, law.parameters, solved, replicas, paid, form="named")
+    solved, replicas = solve_sums(model, sums.values[0], sums.noise)
+    return make_estimate(title, model.parameters, solved, replicas, charged, form="named")
 
 
-def release_sums(asked: EstimateContext, kind: str, query: TableQuery) -> ChargedEstimate[Plan]:
-    """Return the noisy totals of a query, after charging for it."""
-    read: Query = asked.planner.read(query)
+def release_sums(context: EstimateContext, kind: str, query: TableQuery) -> ChargedEstimate[Plan]:
+    """Charge for a query and return its noisy totals; ``kind`` names the statistic."""
+    read: Query = context.planner.read(query)
     return charge_and_release(
-        asked,
+        context,
         {"estimate": kind, "query": canonical(read)},
-        lambda share: asked.plan(read, share),
-        lambda plan, hold: {"steps": release_totals(asked.executor, plan, hold)},
+        lambda share: context.plan(read, share),
+        lambda plan, hold: {"steps": release_totals(context.executor, plan, hold)},
     )
 
 
-def solve_sums(law: LikelihoodModel, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
-    """Return the maximum likelihood parameters and their replicas."""
-    solved = law.solve(sums)
-    covariance = law.covariance(solved) * max(float(sums[0]), 1.0)
-    return solved, law.solve(move_sums(sums, noise, covariance))
+def solve_sums(model: LikelihoodModel, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
+    """Return the maximum likelihood parameters, and their replicas, one per row.
+
+    ``sums`` are a count and sums of the model's terms, and ``noise`` is a sample of their noise.
+    """
+    solved = model.solve(sums)
+    covariance = model.covariance(solved) * max(float(sums[0]), 1.0)
+    return solved, model.solve(move_sums(sums, noise, covariance))
 
 
 def _estimate_joint(
-    asked: EstimateContext, table: str, columns: Sequence[str], within: ClipRange
+    context: EstimateContext, table: str, columns: Sequence[str], within: ClipRange
 ) -> Estimate:
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
         raise UnsupportedQuery("a multivariate normal law is of two or more different columns")
-    numbers = [number_column(asked, table, name, within) for name in columns]
-    law = MultivariateNormal(tuple(numbers))
-    query = plan_sums(table, [one.name for one in numbers], law.terms())
-    paid = release_sums(asked, "multivariate-normal", query)
-    sums = read_sums(paid.prepared, paid.noisy["steps"])
-    solved, replicas = solve_sums(law, sums.values[0], sums.noise)
+    numbers = [number_column(context, table, name, within) for name in columns]
+    model = MultivariateNormal(tuple(numbers))
+    query = plan_sums(table, [one.name for one in numbers], model.terms())
+    charged = release_sums(context, "multivariate-normal", query)
+    sums = read_sums(charged.prepared, charged.noisy["steps"])
+    solved, replicas = solve_sums(model, sums.values[0], sums.noise)
     title = f"normal law of {', '.join(one.name for one in numbers)}"
-    return make_estimate(title, law.parameters, solved, replicas, paid, form="named")
+    return make_estimate(title, model.parameters, solved, replicas, charged, form="named")
 
 
 def _estimate_counts(
-    asked: EstimateContext, table: str, columns: Sequence[str], family: str
+    context: EstimateContext, table: str, columns: Sequence[str], family: str
 ) -> Estimate:
-    """Return the probability of each value, from a noisy count for each."""
+    """Return the probabilities of a column's values, from a noisy count of each value."""
     if len(columns) != 1:
         raise UnsupportedQuery(f"a {family} law is of one column, got {len(columns)}")
-    _, name, declared = declared_column(asked, table, columns[0])
+    _, name, declared = declared_column(context, table, columns[0])
     is_binary, values = declared in (Bool(), Int(0, 1)), count_values(declared)
     if values is None or (family == "bernoulli" and not is_binary):
         wanted = "Bool or Int(0, 1)" if family == "bernoulli" else "Category, Bool or a short Int"
@@ -263,29 +269,33 @@ def _estimate_counts(
             f"{values:,}; ask for counts by SQL, or declare fewer"
         )
     query = TableQuery(table).where(col(name).not_null()).group_by(name).agg(**{ROWS: count()})
-    paid = release_sums(asked, family, query)
-    sums = read_sums(paid.prepared, paid.noisy["steps"])
+    charged = release_sums(context, family, query)
+    sums = read_sums(charged.prepared, charged.noisy["steps"])
     parts, moved = solve_counts(sums.values[:, 0], sums.group_noise()[:, :, 0])
     if family == "bernoulli":
         title = f"probability of {name}"
-        return make_estimate(title, ("p",), parts[1:], moved[:, 1:], paid, form="named")
+        return make_estimate(title, ("p",), parts[1:], moved[:, 1:], charged, form="named")
     names = tuple(str(group[0]) for group in sums.groups)
-    return make_estimate(f"law of {name}", names, parts, moved, paid, form="named")
+    return make_estimate(f"law of {name}", names, parts, moved, charged, form="named")
 
 
 def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
     """Return the probabilities nearest to noisy counts, and their replicas.
 
+    ``counts`` has one count per value, and ``noise`` one noise point per row and one value per
+    column. So has the array of replicas.
+
     Claim:   the central 95% of replicas cover the probability of a value with approximately 95%
              probability, for any number of values and for values with few rows.
-    Why:     a noisy count minus p times the noisy number of rows has mean zero under p, because
-             negative counts stay in that number. If they were clipped, the noise of many empty
-             values would increase the number of rows and shrink all fractions. A replica with noise
-             z is (count + z) / (rows + sum of z), which `sample_parts` varies by a sampling error.
-             So a replica is below p as often as noise and sampling under p make the count larger
-             than it is, and quantiles of replicas are the ends of a test of p. If noise leaves less
-             than one row, nothing is known, and such replicas alternate between 0 and 1. If there
-             is only one value, its probability is 1 for every count.
+    Why:     let p be a value's true probability. Its noisy count minus p times the noisy number of
+             rows has mean zero, because negative counts are included in that number. If they were
+             clipped, the noise of many empty values would increase the number of rows and shrink
+             all fractions. A replica with noise z is (count + z) / (rows + sum of z), which
+             `sample_parts` varies by a sampling error. So a replica is below p as often as noise
+             and sampling under p give a larger count than the released one. Therefore quantiles of
+             the replicas are the ends of the interval that inverts a test of p. If noise leaves
+             less than one row, any probability is possible, and such replicas alternate between 0
+             and 1. If there is only one value, its probability is 1 for every count.
     Source:  [Fie54], [Wil27]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_coverage.py, tests/statistics/test_likelihood.py.
     """
@@ -300,7 +310,7 @@ def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
 
 
 def _audit(table: Table) -> FamilyArguments | None:
-    """Return a normal distribution of the first column of numbers."""
+    """Return arguments for a normal distribution of the first numeric column."""
     numbers = table.names_of(Int, Float)
     return FamilyArguments(table.name, numbers[0], family="normal") if numbers else None
 

@@ -1,7 +1,7 @@
 """Linear regression from noisy moments.
 
 Least squares needs only the sums of products of pairs of columns. They are released once, with
-noise, for columns scaled to [-1, 1].
+noise, for columns scaled to [-1, 1]. `fit` in `regression` calls `fit_linear`.
 """
 
 from dataclasses import dataclass
@@ -30,16 +30,17 @@ __all__ = ["Moments", "fit_linear", "noise_level", "replicate", "solve"]
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """The sums that a regression needs, and the matrix that they form.
+    """The sums that a linear regression needs, and the matrix that they form.
 
     The columns are the constant, the explanatory columns, and the response. All but the constant
-    are scaled to [-1, 1]. If the formula has no constant, they are divided but not shifted.
+    are scaled to [-1, 1]. If the formula has no constant, scaling only divides, without a shift.
     """
 
     design: Design
 
     @property
     def scales(self) -> list[Scaled]:
+        """The scale of each explanatory column, then that of the response."""
         return [self._scale(column) for column in (*self.design.columns, self.design.response)]
 
     def _scale(self, column: Numbers) -> Scaled:
@@ -50,7 +51,10 @@ class Moments:
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        """The products to release; squares of columns that are always -1 or 1 are left out."""
+        """The pairs of columns whose products are released, by their indices.
+
+        The constant is not counted. Squares of columns that are always -1 or 1 are left out.
+        """
         columns = (*self.design.columns, self.design.response)
         pairs = combinations_with_replacement(range(len(columns)), 2)
         return [(i, j) for i, j in pairs if i != j or not self._is_sign(columns[i])]
@@ -67,7 +71,12 @@ class Moments:
         return [*scaled, *multiply_terms(scaled, self.pairs)]
 
     def matrix(self, sums: Floats) -> Floats:
-        """Return the symmetric matrices of the sums of all products, with a constant first."""
+        """Return the symmetric matrix of the sums of all products of two columns.
+
+        The last axis of ``sums`` has the count, then the sums of `terms`. A square x^2 was summed
+        as 2 x^2 - 1. The first row and column of the matrix belong to the constant, if there is
+        one.
+        """
         size = len(self.design.columns) + 2
         matrix = np.zeros((*sums.shape[:-1], size, size))
         count = sums[..., 0]
@@ -99,14 +108,16 @@ class Moments:
         return np.concatenate([start[..., None], slopes], axis=-1)
 
 
-def fit_linear(asked: EstimateContext, table: str, design: Design, ridge: float) -> Estimate:
-    """Return the coefficients of least squares with a ridge, with standard errors.
+def fit_linear(context: EstimateContext, table: str, design: Design, ridge: float) -> Estimate:
+    """Return the coefficients of least squares with a ridge penalty, with standard errors.
 
     Law:     coefficients solved from sums of products within [-1, 1], plus the plan's noise.
-    Claim:   costs what was granted. For many rows the error is that of least squares without noise.
-    Why:     the sums are one release of totals, and solving is post-processing. To first order,
-             noise E and e in the sums changes the solution by (X'X)^-1 (e - E b), which decreases
-             like 1 / n; sampling error decreases like 1 / sqrt(n). Replicas include both errors
+    Claim:   costs the granted share. For many rows the error is that of least squares without
+             noise.
+    Why:     the sums are one release of totals, and solving is post-processing. Let X be the
+             explanatory columns, y the response, and b the solution. To first order, noise E in
+             X'X and e in X'y changes the solution by (X'X)^-1 (e - E b), which decreases like 1 / n
+             for n rows; sampling error decreases like 1 / sqrt(n). Replicas include both errors
              without this approximation.
     Source:  [Wan18], [FWS20]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_regression.py.
@@ -115,8 +126,8 @@ def fit_linear(asked: EstimateContext, table: str, design: Design, ridge: float)
         raise UnsupportedQuery(f"{design.response.name!r} has one value only; nothing explains it")
     moments = Moments(design)
     query = plan_sums(table, design.names, moments.terms())
-    paid: ChargedEstimate[Plan] = release_sums(asked, "linear", query)
-    sums = read_sums(paid.prepared, paid.noisy["steps"])
+    charged: ChargedEstimate[Plan] = release_sums(context, "linear", query)
+    sums = read_sums(charged.prepared, charged.noisy["steps"])
     found, penalty = sums.values[0], moments.penalty(ridge)
     floor = noise_level(moments, sums.variance)
     solution = solve(moments.matrix(found), float(found[0]), floor, penalty)
@@ -127,14 +138,18 @@ def fit_linear(asked: EstimateContext, table: str, design: Design, ridge: float)
         design.labels,
         moments.unscale(solution.scaled),
         moments.unscale(replicas),
-        paid,
+        charged,
         form="named",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The coefficients of the scaled columns, constant first, with the matrix and the variances."""
+    """The coefficients ``scaled`` of the scaled columns, constant first, and their accuracy.
+
+    ``matrix`` has the sums of products of explanatory columns, ``variance`` is that of the
+    residuals, and ``floor`` is the result of `noise_level`.
+    """
 
     scaled: Floats
     matrix: Floats
@@ -143,7 +158,10 @@ class Solution:
 
 
 def noise_level(moments: Moments, variances: Floats) -> float:
-    """Return a level that noise alone rarely gives to an eigenvalue of the matrix of products."""
+    """Return a bound that noise alone rarely exceeds in the eigenvalues of the matrix of products.
+
+    ``variances`` has the variance of each noisy sum.
+    """
     size = len(moments.design.columns) + 1
     return float(np.sqrt(variances.max() * size))
 
@@ -151,8 +169,9 @@ def noise_level(moments: Moments, variances: Floats) -> float:
 def solve(matrix: Floats, rows: float, floor: float, penalty: Floats) -> Solution:
     """Return the coefficients of a regression of the last column on the others.
 
-    Eigenvalues that may be noise alone are raised to the level of the noise. That shrinks the
-    coefficients in their directions instead of letting them diverge.
+    ``matrix`` has the sums of products, and ``penalty`` is that of the ridge. Eigenvalues below
+    ``floor`` may be noise alone and are raised to it. That shrinks the coefficients in the
+    directions of their eigenvectors, where they would otherwise diverge.
     """
     inner, cross, square = matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1])
     scaled: Floats = np.asarray(np.linalg.solve(lift_matrix(inner, floor) + penalty, cross))
@@ -164,11 +183,14 @@ def solve(matrix: Floats, rows: float, floor: float, penalty: Floats) -> Solutio
 def replicate(
     moments: Moments, sums: Floats, noise: Floats, solution: Solution, penalty: Floats
 ) -> Floats:
-    """Return replicas of the coefficients of the scaled columns."""
-    moved = moments.matrix(sums + thin(noise))
-    inner, cross = moved[:, :-1, :-1], moved[:, :-1, -1]
+    """Return replicas of the coefficients of the scaled columns, one per row.
+
+    ``sums`` are the released sums, and ``noise`` is a sample of their noise.
+    """
+    noisier = moments.matrix(sums + thin(noise))
+    inner, cross = noisier[:, :-1, :-1], noisier[:, :-1, -1]
     size = len(solution.scaled)
-    spread = root_of(lift_matrix(solution.matrix, solution.floor) * solution.variance)
-    cross = cross + spread_normals(size) @ spread.T
+    root = root_of(lift_matrix(solution.matrix, solution.floor) * solution.variance)
+    cross = cross + spread_normals(size) @ root.T
     lifted = lift_matrix(inner, solution.floor) + penalty
     return np.asarray(np.linalg.solve(lifted, cross[..., None])[..., 0])

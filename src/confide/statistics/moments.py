@@ -1,4 +1,4 @@
-"""Mean, variance, and covariance."""
+"""Mean, variance, and covariance, from noisy sums of powers within bounds."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -55,8 +55,11 @@ __all__ = [
 ]
 
 BOUNDS_PART: Final = Fraction(1, 3)
+"""Fraction of the cost for private bounds."""
 COUNT_PART: Final = Fraction(1, 5)
+"""Fraction of the cost of private bounds for the number of rows; quantiles take the rest."""
 WINDOW_LEVELS: Final = (Fraction(1, 10), Fraction(9, 10))
+"""The levels of the two quantiles from which private bounds are computed."""
 
 Window = tuple[float, float]
 
@@ -83,10 +86,10 @@ class CovarianceArguments:
 
 @dataclass(frozen=True, slots=True)
 class MeanEstimator:
-    """The mean of any distribution, from the sums of z and 2 z^2 - 1.
+    """The mean of any distribution, from the sums of z and 2 z^2 - 1, for scaled values z.
 
-    The sampling variance of a mean depends only on the variance of the rows, so a normal model
-    with that variance gives it for any distribution.
+    The sampling variance of a mean depends only on the variance of the rows. So it is that of a
+    normal distribution with the same variance.
     """
 
     x: Scaled
@@ -96,7 +99,7 @@ class MeanEstimator:
         return Normal(self.x).terms(value)
 
     def estimate(self, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Return the mean and the standard deviation, and their replicas."""
+        """Return the mean and the standard deviation, and their replicas, one pair per row."""
         return solve_sums(Normal(self.x), sums, noise)
 
 
@@ -104,40 +107,42 @@ class MeanEstimator:
 class VarianceEstimator:
     """The variance of any distribution, from the sums of z, 2 z^2 - 1, z^3, and 2 z^4 - 1.
 
-    The third and fourth powers determine the sampling variance of a variance.
+    The values z are scaled. The sampling variance of a variance depends on their first four
+    powers.
     """
 
     x: Scaled
 
     def terms(self, value: Term) -> list[Term]:
-        """Return powers of the scaled value, all within [-1, 1]."""
+        """Return the four terms to sum, all within [-1, 1]."""
         z = self.x.term(value)
         square = (z * z).clip(0.0, 1.0)
         even = [(2.0 * square - 1.0).clip(-1.0, 1.0), (2.0 * square * square - 1.0).clip(-1.0, 1.0)]
         return [z, even[0], (z * square).clip(-1.0, 1.0), even[1]]
 
     def estimate(self, sums: Floats, noise: Floats) -> tuple[Floats, Floats]:
-        """Return the variance and its replicas."""
+        """Return the variance and its replicas, one per row."""
         covariance = self._covariance(sums) * max(float(sums[0]), 1.0)
         return self._solve(sums), self._solve(move_sums(sums, noise, covariance))
 
     def _solve(self, sums: Floats) -> Floats:
-        """Return the sample variance."""
+        """Return the sample variance, from the count and the first two sums."""
         means, rows = np.clip(divide(sums), -1.0, 1.0), np.maximum(sums[..., :1], 2.0)
         square = (means[..., 1:2] + 1.0) / 2.0 - means[..., :1] ** 2
         return np.clip(square * rows / (rows - 1.0), 0.0, 1.0) * self.x.half**2
 
     def _covariance(self, sums: Floats) -> Floats:
-        """Return the covariance of one row's (1, z, 2 z^2 - 1), from the noisy powers themselves.
+        """Return the covariance of one row's count and terms, from the noisy mean powers.
 
-        The third and fourth powers serve only to estimate it; their own variance is set to zero.
+        Only z and 2 z^2 - 1 vary. The third and fourth powers serve to estimate their covariance,
+        and count as constant themselves.
         """
         means = np.clip(divide(sums), -1.0, 1.0)
         z, square = means[0], (means[1] + 1.0) / 2.0
         third, fourth = means[2], (means[3] + 1.0) / 2.0
         mixed = 2.0 * (third - z * square)
-        spread = np.array([[square - z**2, mixed], [mixed, 4.0 * (fourth - square**2)]])
-        return pad(np.pad(spread, ((0, 2), (0, 2))))
+        inner = np.array([[square - z**2, mixed], [mixed, 4.0 * (fourth - square**2)]])
+        return pad(np.pad(inner, ((0, 2), (0, 2))))
 
 
 def estimate_mean(context: EstimateContext, arguments: MomentArguments) -> Estimate:
@@ -158,12 +163,13 @@ def _estimate_moment(
 ) -> Estimate:
     """Return the mean or the variance of a column, with its standard error.
 
-    Law:     a count and sums of powers within [-1, 1] plus the plan's noise; private bounds take a
-             third of the cost: two quantiles by `QuantileTree`, extended by their distance on
-             either side.
+    Law:     a count and sums of powers within [-1, 1], plus the plan's noise. Private bounds take a
+             third of the cost: they are two quantiles by `QuantileTree`, extended by their distance
+             on either side.
     Claim:   costs the granted share.
-    Why:     the sums are one release of totals; the bounds are another. The sums are clipped to
-             bounds that the earlier release made public.
+    Why:     the sums are one release of totals. Private bounds are further releases, and all
+             losses add up. Values are clipped to bounds that are already public when they are
+             summed.
     Source:  [Smi11], [KV18]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_moments.py.
     """
@@ -184,7 +190,7 @@ def _estimate_moment(
 
 
 def estimate_covariance(context: EstimateContext, arguments: CovarianceArguments) -> Estimate:
-    """Return (co)variances of columns under a normal model; see `_estimate_moment`."""
+    """Return variances and covariances of columns under a normal model; see `_estimate_moment`."""
     columns = list(arguments.columns)
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
         raise UnsupportedQuery("a covariance is of two or more different columns")
@@ -221,14 +227,22 @@ def _read_bounds(bounds: Bounds) -> ClipRange:
 
 @dataclass(frozen=True, slots=True)
 class _PreparedMoments:
-    """The share of each reading, with that of the sums last, and their plan for declared bounds."""
+    """The shares, and the plan of the sums.
+
+    ``shares`` has one share per column for private bounds, if requested, and last that of the sums.
+    ``plan`` is for sums within declared bounds.
+    """
 
     shares: tuple[Share, ...]
     plan: Plan
 
 
 class _BoundedSums:
-    """Sums of columns clipped to bounds: declared, given, or found privately first."""
+    """Sums of columns clipped to bounds that are declared, passed, or found privately first.
+
+    A window is the pair of bounds (low, high) to which one column is clipped. ``terms`` returns the
+    terms to sum for the clipped columns.
+    """
 
     def __init__(
         self,
@@ -244,15 +258,15 @@ class _BoundedSums:
         self.terms = terms
 
     def charge(self, statistic: str) -> ChargedEstimate[_PreparedMoments]:
-        """Charge, and return the released sums with the windows they were clipped to."""
+        """Charge, and return the noisy steps of the sums with the windows of the columns."""
         declared = [(one.low, one.high) for one in self.columns]
-        named = {
+        terms = {
             "estimate": statistic,
             "query": canonical(self._query(declared)),
             "private": self.private,
         }
         return charge_and_release(
-            self.context, named, self._prepare, self._release, readings=1 + 2 * len(declared)
+            self.context, terms, self._prepare, self._release, readings=1 + 2 * len(declared)
         )
 
     def numbers(self, windows: Sequence[Sequence[float]]) -> tuple[Numbers, ...]:
@@ -279,7 +293,7 @@ class _BoundedSums:
             each = [BOUNDS_PART / len(declared)] * len(declared)
             shares = split_share(share, (*each, 1 - BOUNDS_PART))
             for one, part in zip(self.columns, shares, strict=False):
-                self._plan_window(one, part)  # refused before the charge
+                self._plan_window(one, part)  # refuses before the charge
         return _PreparedMoments(shares, self.plan(shares[-1], declared))
 
     def _release(self, prepared: _PreparedMoments, hold: Hold) -> dict[str, Any]:
@@ -291,30 +305,31 @@ class _BoundedSums:
         return {"windows": windows, "steps": release_totals(self.context.executor, plan, hold)}
 
     def _plan_window(self, one: Numbers, share: Share) -> tuple[Plan, Plan, Share]:
-        """Return the plans of row count and histogram, and the share left for quantiles."""
+        """Return the plans of the row count and the histogram, and the share of the quantiles."""
         rows, planner = TableQuery(self.table).where(col(one.name).not_null()), self.context.planner
-        few, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
-        counted = planner.plan(planner.read(rows.agg(n=count())), few)
+        count_share, quantile_share = split_share(share, (COUNT_PART, 1 - COUNT_PART))
+        count_plan = planner.plan(planner.read(rows.agg(n=count())), count_share)
+        # A query for any quantile has the histogram from which all quantiles can be chosen.
         median = rows.agg(q=quantile(one.term, Fraction(1, 2)))
-        celled = planner.plan(planner.read(median), rest)
-        return counted, celled, rest
+        histogram_plan = planner.plan(planner.read(median), quantile_share)
+        return count_plan, histogram_plan, quantile_share
 
     def _find_window(self, one: Numbers, share: Share, hold: Hold) -> Window:
-        """Return a range that holds nearly all values, found from two quantiles."""
+        """Return a window that is likely to contain nearly all values, found from two quantiles."""
         executor = self.context.executor
-        counted, celled, rest = self._plan_window(one, share)
-        rows, part = celled.contribution.rows, executor.planner.loss(rest)
-        tree = plan_quantile_tree(len(WINDOW_LEVELS), rows, executor.planner.neighbours, part)
-        size = round(
-            float(read_sums(counted, release_totals(executor, counted, hold)).values[0, 0])
-        )
-        cells, sealed = celled.histograms[0].cells, executor.engine.run(celled.measurement, hold)
+        count_plan, histogram_plan, quantile_share = self._plan_window(one, share)
+        rows, granted = histogram_plan.contribution.rows, executor.planner.loss(quantile_share)
+        tree = plan_quantile_tree(len(WINDOW_LEVELS), rows, executor.planner.neighbours, granted)
+        steps = release_totals(executor, count_plan, hold)
+        size = round(float(read_sums(count_plan, steps).values[0, 0]))
+        cells = histogram_plan.histograms[0].cells
+        sealed = executor.engine.run(histogram_plan.measurement, hold)
         chosen = choose_quantiles(
             sealed, cells, tree, WINDOW_LEVELS, executor.entropy, size=max(1, size)
         )
         low, high = (float(end) for end in cells.middle(np.array(chosen, dtype=np.int64)))
-        reach = high - low
-        window = max(one.low, low - reach), min(one.high, high + reach)
+        distance = high - low
+        window = max(one.low, low - distance), min(one.high, high + distance)
         return window if window[0] < window[1] else (one.low, one.high)
 
 

@@ -1,4 +1,8 @@
-"""Joint estimation of several quantiles, which never cross."""
+"""Joint estimation of several quantiles, which never cross.
+
+For each requested level, three quantiles are chosen: at the level, and at a lower and a higher
+level for the ends of its interval.
+"""
 
 import math
 from collections.abc import Sequence
@@ -49,11 +53,14 @@ NORMAL_QUANTILE: Final = 1.959963984540054
 """The standard normal quantile at 1 - TAIL_PROBABILITY, from `scipy.special.ndtri`."""
 LAPLACE_QUANTILE: Final = math.log(1 / (2 * TAIL_PROBABILITY))
 RANK_CHANGE: Final = 0.75
-"""Approximate change of a split's ranks by one row, in rows: from 1/2 in the middle to 1."""
+"""Approximate change of a split's ranks by one row, in rows.
+
+It is 1/2 for a split in the middle of its rows, and nearly 1 at either end.
+"""
 
 
 def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool]:
-    """Return the levels that a caller passed, checked, and whether it was a single one."""
+    """Return the levels that a caller passed, validated, and whether it was a single number."""
     single = isinstance(levels, str) or not isinstance(levels, Sequence | np.ndarray)
     listed: list[Any] = [levels] if single else list(levels)  # type: ignore[arg-type]
     if not 1 <= len(listed) <= MAX_LEVELS:
@@ -66,7 +73,10 @@ def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool
 
 @dataclass(frozen=True, slots=True)
 class _PreparedQuantiles:
-    """The plans of the count and of the cells, and the tree for the rest of the cost."""
+    """The plans for the number of rows and for the histogram, and the tree that chooses cells.
+
+    ``cells`` only computes the histogram; the tree uses its share.
+    """
 
     count: Plan
     cells: Plan
@@ -90,59 +100,63 @@ class QuantilesArguments:
     within: Within = None
 
 
-def estimate_quantiles(asked: EstimateContext, arguments: QuantilesArguments) -> Estimate:
+def estimate_quantiles(context: EstimateContext, arguments: QuantilesArguments) -> Estimate:
     """Return quantiles of a column with intervals; they never cross.
 
     Law:     the noisy number of rows, for 5% of the cost, then `QuantileTree` on three levels for
-             each requested one. They are the level itself and one on each side for its interval.
-    Claim:   costs what was granted. An interval covers the population's quantile with approximately
-             95% probability.
-    Why:     the distance of the two outer levels combines two errors as the root of the sum of
-             squares. They are the sampling error of 1.96 sqrt(n q (1 - q)) rows and the rank error
-             of the choices. The total error exceeds it with probability 5%.
+             each requested level: the level itself, and one on each side for its interval.
+    Claim:   costs the granted share. A 95% interval covers the population's quantile with
+             approximately 95% probability.
+    Why:     two errors shift the rank of a quantile at level q among n rows. The sampling error is
+             at most 1.96 sqrt(n q (1 - q)) rows with probability 95%, and there is a similar bound
+             on the error of the choices. The distance from q to the outer levels is the root of the
+             sum of their squares, which the total error exceeds with a probability of about 5%.
     Source:  [KSS22], [Smi11]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_quantiles.py.
     """
     levels, single = read_levels(arguments.levels)
     within = read_within(arguments.within)
-    numbers = number_column(asked, arguments.table, arguments.column, within)
+    numbers = number_column(context, arguments.table, arguments.column, within)
     wanted = sorted(set(levels))
     rows = TableQuery(arguments.table).where(col(numbers.name).not_null())
-    executor = asked.executor
-    counted = executor.planner.read(rows.agg(n=count()))
-    celled = executor.planner.read(
+    executor = context.executor
+    count_query = executor.planner.read(rows.agg(n=count()))
+    # A query for any quantile has the histogram from which all quantiles can be chosen.
+    histogram_query = executor.planner.read(
         rows.agg(q=quantile(_clipped_term(numbers, within), Fraction(1, 2)))
     )
 
     def prepare(share: Share) -> _PreparedQuantiles:
-        few, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
-        plan = executor.planner.plan(celled, rest)
-        unit, granted = plan.contribution.rows, executor.planner.loss(rest)
-        tree = plan_quantile_tree(3 * len(wanted), unit, executor.planner.neighbours, granted)
-        return _PreparedQuantiles(executor.planner.plan(counted, few), plan, tree)
+        count_share, tree_share = split_share(share, (COUNT_PART, 1 - COUNT_PART))
+        plan = executor.planner.plan(histogram_query, tree_share)
+        unit_rows, granted = plan.contribution.rows, executor.planner.loss(tree_share)
+        tree = plan_quantile_tree(3 * len(wanted), unit_rows, executor.planner.neighbours, granted)
+        return _PreparedQuantiles(executor.planner.plan(count_query, count_share), plan, tree)
 
     def release(prepared: _PreparedQuantiles, hold: Hold) -> dict[str, Any]:
         steps = release_totals(executor, prepared.count, hold)
         size = max(1, round(float(read_sums(prepared.count, steps).values[0, 0])))
-        spread, positions = _spread_levels(wanted, size, prepared.tree)
+        all_levels, positions = _add_outer_levels(wanted, size, prepared.tree)
         sealed = executor.engine.run(prepared.cells.measurement, hold)
         cells = prepared.cells.histograms[0].cells
-        chosen = choose_quantiles(sealed, cells, prepared.tree, spread, executor.entropy, size=size)
+        chosen = choose_quantiles(
+            sealed, cells, prepared.tree, all_levels, executor.entropy, size=size
+        )
         return {"rows": size, "cells": [chosen[position] for position in positions]}
 
     terms = {
         "estimate": "quantiles",
-        "query": canonical(celled),
+        "query": canonical(histogram_query),
         "levels": [str(q) for q in wanted],
     }
-    paid = charge_and_release(asked, terms, prepare, release, readings=2)
-    middle, low, high = _read_values(paid.prepared.cells, paid.noisy["cells"])
+    charged = charge_and_release(context, terms, prepare, release, readings=2)
+    middle, low, high = _read_values(charged.prepared.cells, charged.noisy["cells"])
     indexes = [wanted.index(level) for level in levels]
     names = tuple(f"q{float(level):g}" for level in levels)
     replicas = _replicas(middle, low, high)[:, indexes]
     form: Form = "one" if single else "list"
     return make_estimate(
-        f"quantiles of {numbers.name}", names, middle[indexes], replicas, paid, form=form
+        f"quantiles of {numbers.name}", names, middle[indexes], replicas, charged, form=form
     )
 
 
@@ -150,16 +164,20 @@ def _clipped_term(numbers: Numbers, within: ClipRange) -> Any:
     return numbers.term if within is not None else col(numbers.name)
 
 
-def _spread_levels(
+def _add_outer_levels(
     levels: Sequence[Fraction], size: int, tree: QuantileTree
 ) -> tuple[list[Fraction], list[int]]:
-    """Return all levels to choose, in order, and the positions of each quantile's three levels."""
+    """Return all levels to choose, in ascending order, and where the levels of each quantile are.
+
+    ``size`` is the number of rows. The second list has, for each of ``levels``, the positions of
+    the level itself, of the lower end, and of the upper end of its interval.
+    """
     rate = float(tree.epsilon) / (2.0 * tree.moved * RANK_CHANGE)
-    missed = LAPLACE_QUANTILE / rate * math.sqrt(len(tree.rounds))
+    choice_error = LAPLACE_QUANTILE / rate * math.sqrt(len(tree.rounds))
     numbered: list[tuple[Fraction, int]] = []
     for index, level in enumerate(levels):
-        sampled = NORMAL_QUANTILE * math.sqrt(size * float(level * (1 - level)))
-        distance = Fraction(math.hypot(sampled, missed) + 1.0) / size
+        sampling_error = NORMAL_QUANTILE * math.sqrt(size * float(level * (1 - level)))
+        distance = Fraction(math.hypot(sampling_error, choice_error) + 1.0) / size
         ends = (level, max(Fraction(0), level - distance), min(Fraction(1), level + distance))
         numbered += [(end, 3 * index + number) for number, end in enumerate(ends)]
     numbered.sort()
@@ -168,7 +186,11 @@ def _spread_levels(
 
 
 def _read_values(plan: Plan, chosen: Sequence[int]) -> tuple[Floats, Floats, Floats]:
-    """Return the values and both ends; an end beyond all cells is the end of the range."""
+    """Return the values of the quantiles, and the lower and upper ends of their intervals.
+
+    ``chosen`` has three cells for each quantile: its own, and those of both ends. An end beyond all
+    cells becomes the end of the range.
+    """
     cells = plan.histograms[0].cells
     indexes = np.clip(np.array(chosen, dtype=np.int64), 0, cells.count - 1)
     values, (lows, highs) = cells.middle(indexes), cells.ends(indexes)
@@ -176,7 +198,7 @@ def _read_values(plan: Plan, chosen: Sequence[int]) -> tuple[Floats, Floats, Flo
 
 
 def _replicas(middle: Floats, low: Floats, high: Floats) -> Floats:
-    """Return replicas of each value whose central 95% interval is the chosen one."""
+    """Return replicas of each value, whose central 95% interval is the one from low to high."""
     normals = spread_normals(1) / NORMAL_QUANTILE
     replicas: Floats = middle + np.where(
         normals < 0, normals * (middle - low), normals * (high - middle)
@@ -185,7 +207,7 @@ def _replicas(middle: Floats, low: Floats, high: Floats) -> Floats:
 
 
 def _audit(table: Table) -> QuantilesArguments | None:
-    """Return the median of the first column of numbers."""
+    """Return arguments for the median of the first numeric column."""
     numbers = table.names_of(Int, Float)
     return QuantilesArguments(table.name, numbers[0], 0.5) if numbers else None
 

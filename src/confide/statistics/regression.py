@@ -1,4 +1,7 @@
-"""`fit`: linear, logistic, and Poisson regression."""
+"""`fit`: linear, logistic, and Poisson regression.
+
+`linear` and `glm` have the solvers, and `formula` parses formulas.
+"""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Final
@@ -50,7 +53,7 @@ def estimate_fit(context: EstimateContext, arguments: FitArguments) -> Estimate:
 
 
 def _audit(table: Table) -> FitArguments | None:
-    """Return a regression of the first numeric column on the first Boolean column."""
+    """Return arguments for a regression of the first numeric column on the first Boolean column."""
     numbers, flags = table.names_of(Int, Float), table.names_of(Bool)
     return FitArguments(table.name, f"{numbers[0]} ~ {flags[0]}") if numbers and flags else None
 

@@ -1,7 +1,8 @@
 """Sample and aggregate: any estimator of the owner's, run on blocks of units.
 
-The estimator sees the rows of one block at a time. Its results, one per block, are aggregated so
-that a single block, and so a single unit, has little influence.
+The units are divided into blocks, and the estimator gets the rows of one block at a time. Its
+results, one per block, are aggregated so that a single block, and so a single unit, has little
+influence. `block_pooling` plans the aggregation.
 """
 
 from collections.abc import Sequence
@@ -62,16 +63,18 @@ MAX_LOSS_FACTOR: Final = 10.0
 COUNT_PART: Final = Fraction(1, 20)
 COUNT_LEVEL: Final = 0.995
 MIN_RELATIVE_WIDTH: Final = Fraction(1, 2**40)
+"""Minimum width of bounds relative to the larger of their magnitudes."""
 MAX_BOUND: Final = Fraction(2**1000)
 MIN_MAGNITUDE: Final = Fraction(1, 2**800)
-"""Bounds that are smaller, or closer together, would need steps that doubles cannot represent."""
+"""Bounds that are smaller or closer together would need steps that doubles cannot represent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
     """A computation on blocks: a named estimator, its columns, and the bounds of its results.
 
-    ``bounds`` has a pair (low, high) for each number that the estimator returns.
+    ``bounds`` has a pair (low, high) for each number that the estimator returns. ``blocks`` is the
+    number of blocks, or None to choose it from a noisy number of units.
     """
 
     name: str
@@ -116,7 +119,7 @@ class Sampling:
 
 
 def read_bounds(bounds: Sequence[Any] | str | None) -> Bounds | None:
-    """Return the bounds of each result of an estimator, or None for those of the columns.
+    """Return the bounds of each result of an estimator, or None if they are those of the columns.
 
     Raises:
         BadDeclaration: bounds are missing or malformed.
@@ -145,6 +148,7 @@ def _bounds_of(context: EstimateContext, table: str, column: str) -> tuple[Fract
 
 
 def _read_pair(pair: Any) -> tuple[Fraction, Fraction]:
+    """Return a pair of bounds as exact numbers, or raise BadDeclaration."""
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
         raise BadDeclaration(f"bounds must be pairs (low, high), got {pair!r}")
     low, high = (fraction("bounds", end, "pairs of finite numbers") for end in pair)
@@ -160,9 +164,9 @@ def _read_pair(pair: Any) -> tuple[Fraction, Fraction]:
 def correct_bias(estimator: Estimator) -> Estimator:
     """Return the estimator without the part of its bias that is of order 1 / rows.
 
-    Why: a bias of b / m on m rows is 2 b / m on half of them. So twice the estimate on all rows,
-         minus the mean of both halves, has none; the rest is of order 1 / m^2. A single row has
-         no halves.
+    Why: a bias of b / m on m rows is 2 b / m on half of them. So it cancels in twice the estimate
+         on all rows minus the mean of the estimates on both halves; what is left is of order
+         1 / m^2. A block with fewer than two rows has no halves and is not corrected.
     """
 
     def corrected(block: Block) -> Floats:
@@ -198,8 +202,8 @@ class BlockArguments:
 def estimate_blocks(context: EstimateContext, arguments: BlockArguments) -> Estimate:
     """Return an estimate by a registered estimator, or by a function that the owner passes.
 
-    The result of a passed function is never reused, because another function can have the same
-    name. So it is run, and charged, each time.
+    A result of a passed function is never reused, because another function can have the same name.
+    So the function is run, and charged for, each time.
     """
     if isinstance(arguments.estimator, str):
         name = arguments.estimator
@@ -254,17 +258,19 @@ def _name_function(function: object) -> str:
 def release_blocks(context: EstimateContext, sampling: Sampling, *, corrected: bool) -> Estimate:
     """Return an estimate by any function of rows, with standard errors.
 
-    Law:     "mean": the mean over blocks of results clipped to their bounds, plus noise. "median":
-             a privately chosen median of them. "window": the mean of results clipped to a window
-             of five times the range between two privately chosen quartiles, plus noise in
-             proportion to it. "window" works like "mean" if the loss is too small to choose
-             quartiles of so few blocks.
-    Claim:   costs the granted share, whatever the estimator does. With blocks of a few times
-             n^(1/4) rows and corrected bias, the error is that of the estimator on all rows, once
+    Law:     each method pools the results of k blocks. "mean": the mean of the results, clipped to
+             their bounds, plus noise. "median": a privately chosen median of the results. "window":
+             the mean of the results clipped to a window, plus noise in proportion to its width. The
+             window contains two privately chosen quartiles and is five times as wide as the range
+             between them. "window" works like "mean" if the loss is too small to choose quartiles
+             of so few blocks.
+    Claim:   costs the granted share, whatever the estimator does. For n rows, blocks of a few times
+             n^(1/4) rows, and corrected bias, the error is that of the estimator on all rows, once
              epsilon n^(1/4) is large.
-    Why:     one unit changes one block. The noise of a window is 1 / (epsilon k) times the spread
-             sqrt(k / n) of results on k blocks. It is small compared with 1 / sqrt(n) when epsilon
-             sqrt(k) is large. A bias of (k / n)^2 is small while k is below n^(3/4).
+    Why:     one unit changes one block. The results differ by about sqrt(k / n), and so does the
+             width of the window. Its noise is 1 / (epsilon k) times as large, which is small
+             compared with the sampling error 1 / sqrt(n) when epsilon sqrt(k) is large. The
+             remaining bias of (k / n)^2 is small while k is below n^(3/4).
     Source:  [NRS07], [Smi08], [Smi11]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_sample_and_aggregate.py, tests/statistics/test_block_pooling.py
              (intervals), bench/estimates.py.
@@ -283,7 +289,7 @@ def release_blocks(context: EstimateContext, sampling: Sampling, *, corrected: b
     }
     charged = charge_and_release(context, terms, release.prepare, release.run, readings=2)
     numbers, replicas = release.read(charged.prepared, charged.noisy)
-    names = tuple(f"{sampling.name}[{place}]" for place in range(sampling.outputs))
+    names = tuple(f"{sampling.name}[{index}]" for index in range(sampling.outputs))
     form: Form = "one" if sampling.outputs == 1 else "list"
     return make_estimate(
         f"{sampling.name} over blocks", names, numbers, replicas, charged, form=form
@@ -292,20 +298,23 @@ def release_blocks(context: EstimateContext, sampling: Sampling, *, corrected: b
 
 @dataclass(frozen=True, slots=True)
 class BlockRelease:
-    """One estimate: the choice of the number of blocks, and the release of their results."""
+    """The release of one estimate: the number of blocks, then their pooled results."""
 
     context: EstimateContext
     sampling: Sampling
     function: Estimator
 
     def prepare(self, share: Share) -> tuple[Share, Share]:
-        """Return the share of the unit count, if one is needed, and the remaining share."""
-        count, rest = Share(0), share
+        """Return the share of the number of units (0 if it is not needed) and that of the pooling.
+
+        Refuses a share that is too small for either, before it is charged.
+        """
+        count_share, pooling_share = Share(0), share
         if self.sampling.blocks is None:
-            count, rest = split_share(share, (COUNT_PART, 1 - COUNT_PART))
-            self.context.plan(self._count(), count)
-        self._pooling(rest, MIN_BLOCKS).check()
-        return count, rest
+            count_share, pooling_share = split_share(share, (COUNT_PART, 1 - COUNT_PART))
+            self.context.plan(self._count(), count_share)
+        self._pooling(pooling_share, MIN_BLOCKS).check()
+        return count_share, pooling_share
 
     def _pooling(self, share: Share, blocks: int) -> Pooling:
         executor, sampling = self.context.executor, self.sampling
@@ -321,14 +330,14 @@ class BlockRelease:
         return pooling.choose_part()
 
     def _count(self) -> Any:
-        """Return the query that counts the units that have a row without NULL."""
-        known = (col(name).not_null() for name in dict.fromkeys(self.sampling.columns))
+        """Return the query that counts the units that have a row without NULL in the columns."""
+        conditions = (col(name).not_null() for name in dict.fromkeys(self.sampling.columns))
         return self.context.planner.read(
-            TableQuery(self.sampling.table).where(*known).agg(n=count_units())
+            TableQuery(self.sampling.table).where(*conditions).agg(n=count_units())
         )
 
     def run(self, shares: tuple[Share, Share], hold: Hold) -> dict[str, Any]:
-        """Return all released numbers."""
+        """Return all released numbers: the payload that the ledger stores."""
         executor, entropy = self.context.executor, self.context.executor.entropy
         blocks = self.sampling.blocks
         if blocks is None:
@@ -344,16 +353,20 @@ class BlockRelease:
         return self.aggregate(sealed, shares[1], blocks)
 
     def aggregate(self, sealed: SealedBlocks, share: Share, blocks: int) -> dict[str, Any]:
-        """Return the numbers released from the results of blocks."""
+        """Return the numbers released from the sealed results of the blocks.
+
+        "quartiles" and "steps" are those of `Pooling`. "sums" has a noisy sum per number that the
+        estimator returns, or its median; "squares" has the sums of squares, if they are needed.
+        """
         pooling = self._pooling(share, blocks)
         grids, entropy = pooling.grids, self.context.executor.entropy
-        quartiles = [pooling.quartiles(sealed, place, grid) for place, grid in enumerate(grids)]
+        quartiles = [pooling.quartiles(sealed, index, grid) for index, grid in enumerate(grids)]
         steps = pooling.write_steps(grids, quartiles)
         found: dict[str, Any] = {"blocks": blocks, "quartiles": quartiles, "steps": steps}
         if self.sampling.method == "median":
             middle = [
-                pooling.median(sealed, place, grid, quartiles[place])
-                for place, grid in enumerate(grids)
+                pooling.median(sealed, index, grid, quartiles[index])
+                for index, grid in enumerate(grids)
             ]
             return {**found, "sums": middle}
         windows = pooling.windows(grids, quartiles)
@@ -365,10 +378,10 @@ class BlockRelease:
         return {**found, "sums": sums, "squares": squares}
 
     def read(self, shares: tuple[Share, Share], noisy: dict[str, Any]) -> tuple[Floats, Floats]:
-        """Return the estimates and their replicas from the released numbers.
+        """Return the estimates, and their replicas, one per row, from the released numbers.
 
         Raises:
-            UnsupportedQuery: the numbers were stored with different noise steps.
+            UnsupportedQuery: the numbers were stored with a different noise grid.
         """
         pooling, outputs = self._pooling(shares[1], noisy["blocks"]), self.sampling.outputs
         quartiles = noisy["quartiles"]
@@ -377,36 +390,38 @@ class BlockRelease:
         if noisy.get("steps") != pooling.write_steps(pooling.grids, quartiles):
             raise UnsupportedQuery(GRID_STEPS_CHANGED)
         numbers, replicas = np.empty(outputs), np.empty((POINTS, outputs))
-        for place in range(outputs):
-            numbers[place], replicas[:, place] = pooling.read(place, noisy)
+        for index in range(outputs):
+            numbers[index], replicas[:, index] = pooling.read(index, noisy)
         return numbers, replicas
 
 
 def choose_blocks(units: float, slack: float, granted: Loss) -> int:
-    """Return the number of blocks for about ``units`` units, with 2 n^(1/4) or more in each.
+    """Return the number of blocks for a noisy number of units.
 
-    Larger blocks give results closer to those on all rows; smaller blocks need less noise. So the
-    size of blocks grows with the privacy loss granted for the noise.
+    A block gets at least 2 n^(1/4) of n units, and more if a larger privacy loss is ``granted``.
+    The reason is that larger blocks give results closer to those on all rows, but more blocks need
+    less noise.
 
-    Why: the count is too high by more than ``slack`` once in 200 times. Otherwise, twice the count
-         minus ``slack`` is at most twice the true number, and blocks have at least half the planned
-         rows. So few of them are empty, and the lower bounds used for those do not matter.
+    Why: ``units`` is too high by more than ``slack`` once in 200 times. Otherwise,
+         2 (units - slack) is at most twice the true number, and blocks have at least half the
+         planned units. So few of them are empty. An empty block counts as the lower bounds, which
+         hardly matters then.
     """
-    noise = loss_for_noise(granted)
-    charged = noise.epsilon if isinstance(noise, PureLoss) else noise.mu
-    factor = 2.0 * float(np.clip(float(charged), 1.0, MAX_LOSS_FACTOR))
-    likely_units = max(min(units, 2.0 * (units - slack)), 1.0)
-    rows = max(MIN_BLOCK_ROWS, factor * likely_units**0.25)
-    return int(np.clip(round(likely_units / rows), MIN_BLOCKS, MAX_BLOCKS))
+    loss = loss_for_noise(granted)
+    parameter = loss.epsilon if isinstance(loss, PureLoss) else loss.mu
+    factor = 2.0 * float(np.clip(float(parameter), 1.0, MAX_LOSS_FACTOR))
+    cautious_units = max(min(units, 2.0 * (units - slack)), 1.0)
+    block_units = max(MIN_BLOCK_ROWS, factor * cautious_units**0.25)
+    return int(np.clip(round(cautious_units / block_units), MIN_BLOCKS, MAX_BLOCKS))
 
 
 def _largest(block: Block) -> float:
-    """Return the largest number in a block, which one person can always determine."""
+    """Return the largest number in a block, which a single unit can always change."""
     return float(max(np.ravel(next(iter(block.columns.values()))), default=0.0))
 
 
 def _audit(table: Table) -> BlockArguments | None:
-    """Return arguments for the largest value per block, of the first numeric column."""
+    """Return arguments for the largest value of the first numeric column in each block."""
     numbers = table.names_of(Int, Float)
     if not numbers:
         return None

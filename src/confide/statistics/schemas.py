@@ -1,6 +1,6 @@
-"""Pydantic types for the arguments of statistics, for servers and agents.
+"""Pydantic types for the arguments of statistics, from which servers and agents make schemas.
 
-Neither importing this module nor computing statistics requires pydantic.
+Pydantic is imported on first use, so computing statistics does not require it.
 """
 
 from functools import reduce

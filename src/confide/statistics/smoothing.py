@@ -1,4 +1,4 @@
-"""Shrinkage of noisy histograms."""
+"""Shrinkage of noisy histograms, which `density` uses to reduce their noise."""
 
 import math
 from collections.abc import Callable
@@ -20,21 +20,23 @@ else:
 __all__ = ["find_polynomials", "smooth_counts"]
 
 POWER_WEIGHTS: Final = {4.0: 0.05, 8.0: 1.0, 16.0: 0.05}
-"""Prior weight of each power; the flat prior has weight 1."""
+"""Prior weight of each power s in `smooth_counts`; the flat prior has weight 1."""
 POLYNOMIAL_WEIGHT: Final = 2.0
 """Prior weight of polynomials relative to cosines."""
 MIN_LOG_WEIGHT: Final = -30.0
 MIN_NOISE_VARIANCE: Final = 1e-12
-"""Variances up to this, of noise of a millionth of a row, count as no noise."""
+"""Variances up to this value, a standard deviation of a millionth of a row, count as no noise."""
 MAX_POLYNOMIALS: Final = 1_024
-"""Maximum number of bins for polynomials, whose table would be too large for more."""
+"""Maximum number of bins for which polynomials are used; their table would be too large for more.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The coefficients of counts in an orthonormal basis without the constant.
+    """The coefficients of centered counts in an orthonormal basis without the constant.
 
-    ``back`` maps coefficients to counts, and ``prior`` is the prior weight of the basis.
+    ``numbers`` are the coefficients, by increasing degree. ``back`` maps them to centered counts,
+    and ``prior`` is the prior weight of the basis.
     """
 
     numbers: Floats
@@ -44,6 +46,8 @@ class Expansion:
 
 def smooth_counts(counts: Floats, variance: float) -> Floats:
     """Return counts by bin with less noise, by shrinking coefficients that are mostly noise.
+
+    ``variance`` is that of the noise added to each count.
 
     Law:     the counts minus their mean are sums of cosines, or of orthogonal polynomials, of
              increasing degree k. A prior selects one of these bases, and a normal distribution with
@@ -88,7 +92,7 @@ def smooth_counts(counts: Floats, variance: float) -> Floats:
 
 
 def _expand(centered: Floats) -> list[Expansion]:
-    """Return numbers with sum 0 as cosines and, unless there are too many, as polynomials."""
+    """Return the expansion in cosines and, for few enough bins, also that in polynomials."""
     cosines = Expansion(fft.dct(centered, norm="ortho")[1:], _add_cosines, 1.0)
     if len(centered) > MAX_POLYNOMIALS:
         return [cosines]
@@ -119,9 +123,11 @@ def find_polynomials(count: int) -> Floats:
 
 
 def _average_priors(squares: Floats, largest: float) -> tuple[float, Floats]:
-    """Return the log-likelihood over all priors, and the fraction of signal per coefficient.
+    """Return the log-likelihood over all priors, and the signal fraction of each coefficient.
 
-    ``squares`` and ``largest`` are in multiples of the noise variance.
+    The signal fraction is averaged over the posterior weights. ``squares`` are the squared
+    coefficients, and ``largest`` is the largest square of any basis, both in multiples of the noise
+    variance. The prior variances h in `smooth_counts` are powers of 4 up to about ``largest``.
     """
     shapes, log_priors = _shapes(len(squares))
     top_power = max(2, math.ceil(math.log(max(largest, 1.0), 4.0)) + 1)
@@ -141,7 +147,10 @@ def _average_priors(squares: Floats, largest: float) -> tuple[float, Floats]:
 
 
 def _likelihoods(squares: Floats, ratios: Floats) -> Floats:
-    """Return the log-likelihood of the coefficients under each prior, up to a constant."""
+    """Return the log-likelihood of the coefficients under each prior, up to a constant.
+
+    ``ratios`` has one row per prior, with the ratio of prior to noise variance per coefficient.
+    """
     total = 1.0 + ratios
     return np.asarray(-0.5 * (np.log(total) + squares / total).sum(axis=-1))
 
@@ -150,7 +159,7 @@ def _likelihoods(squares: Floats, ratios: Floats) -> Floats:
 def _shapes(count: int) -> tuple[Floats, Floats]:
     """Return the relative variances of the coefficients, one row per prior, and log prior weights.
 
-    The last prior is flat.
+    A row is 1 / (1 + (k / c)^s) for one pair of c and s. The last row is the flat prior, with 1s.
     """
     degrees = np.arange(1.0, count + 1.0)
     corners = 2.0 ** np.arange(-1.0, math.log2(count + 1.0) + 0.5, 0.5)

@@ -16,19 +16,19 @@ A = TypeVar("A")
 RESERVED: Final = frozenset(
     {"statistic", "epsilon", "share", "error", "confidence", "fresh", "key", "context"}
 )
-"""Argument names that every call uses, so that statistics cannot."""
+"""Argument names that statistics cannot use, because every call has them."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatisticSpec(Generic[A]):
     """A statistic: its arguments, its estimator, and its documentation.
 
-    ``name`` is the name of its method and the ``statistic`` in a request. ``arguments`` is a frozen
-    dataclass whose first field is ``table``. ``estimate`` plans and refuses from the declaration
-    alone, and charges through `charge_and_release`. ``summary`` continues "Return", on one line
-    without a period; ``details`` adds sentences. ``remote_summary`` replaces both for remote
-    callers, if it is not empty. ``audit`` returns arguments that suit a table, or None; ``trial``
-    describes that query.
+    ``name`` is the name of its Python method, and its name in HTTP and MCP requests. ``arguments``
+    is a frozen dataclass whose first field is ``table``. ``estimate`` plans or refuses from the
+    declaration alone, and charges through `charge_and_release`. ``summary`` completes a sentence
+    that begins with "Return", on one line without a period; ``details`` adds sentences. For remote
+    callers, a nonempty ``remote_summary`` replaces both. ``audit`` returns arguments with which an
+    audit can test the statistic on a table, or None; ``trial`` describes that test in the report.
     """
 
     name: str
