@@ -1,4 +1,8 @@
-"""Audits: statistical tests that try to disprove privacy claims on neighboring datasets."""
+"""Audits: statistical tests that try to disprove privacy claims on neighboring datasets.
+
+`claims` defines claims, `worlds` and the `*_cases` modules create datasets and outputs, `evidence`
+tests a claim with outputs, and `report` runs a complete audit, as `confide audit` does.
+"""
 
 from confide.audit.claims import Claim, Currency, claim_of
 from confide.audit.evidence import (

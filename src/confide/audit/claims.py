@@ -28,9 +28,9 @@ class Currency(StrEnum):
 class Claim:
     """A bound on how much more probable any event S is under P than under Q.
 
-    P and Q are the distributions of outputs on two neighboring datasets, in either order. With
-    EPSILON: P(S) <= exp(value) Q(S) + failure. With MU: except with probability ``failure``,
-    P(S) <= Phi(value + Phi^-1(Q(S))).
+    P and Q are the distributions of outputs on two neighboring datasets, in either order. For
+    EPSILON, the claim is P(S) <= exp(value) Q(S) + failure. For MU, it is that
+    P(S) <= Phi(value + Phi^-1(Q(S))), except with probability ``failure``.
     """
 
     currency: Currency
@@ -53,21 +53,21 @@ class Claim:
         """Return the smallest value consistent with P(S) >= ``above`` and Q(S) <= ``below``.
 
         Claim:   no mechanism with a smaller value and this failure has such an event S.
-        Why:     for epsilon, the inequality itself. For mu, P and Q are mixtures of arbitrary
-                 distributions, with weight failure, and a pair that satisfies the curve. Under that
-                 pair, S has probabilities of at least P(S) - failure and at most
-                 Q(S) / (1 - failure). Solving the curve for its parameter gives
-                 Phi^-1(first) - Phi^-1(second).
+        Why:     for epsilon, the inequality itself. For mu, P and Q are each a mixture of two
+                 distributions: an arbitrary one with weight ``failure``, and one that satisfies the
+                 inequality without failure. Under the latter, S has a probability of at least
+                 P(S) - failure on the side of P, and at most Q(S) / (1 - failure) on the other.
+                 Solving the inequality for the value gives Phi^-1(first) - Phi^-1(second).
         Source:  [DR14] for epsilon, [DRS22] for mu.
         Checked: tests/audit/test_claims.py.
         """
-        likely = above - self.failure
+        first = above - self.failure
         if self.currency is Currency.EPSILON:
-            return math.log(likely / below) if likely > 0 and below > 0 else -math.inf
-        unlikely = below / (1.0 - self.failure)
-        if not 0 < likely < 1 or not 0 < unlikely < 1:
+            return math.log(first / below) if first > 0 and below > 0 else -math.inf
+        second = below / (1.0 - self.failure)
+        if not 0 < first < 1 or not 0 < second < 1:
             return -math.inf
-        return NORMAL.inv_cdf(likely) - NORMAL.inv_cdf(unlikely)
+        return NORMAL.inv_cdf(first) - NORMAL.inv_cdf(second)
 
     def __str__(self) -> str:
         except_with = f", delta {self.failure:.3g}" if self.failure else ""
@@ -77,7 +77,7 @@ class Claim:
 def claim_of(loss: Loss) -> Claim:
     """Return a loss as a claim that events can disprove.
 
-    A loss with neither an epsilon nor a mu becomes its epsilon at delta = 0.001.
+    If the loss has neither an epsilon nor a mu, the claim is its epsilon at delta = 0.001.
     """
     core, failure = loss.core, float_above(loss.failure)
     if isinstance(core, GaussianLoss):

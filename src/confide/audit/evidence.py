@@ -1,7 +1,8 @@
 """Audit cases, and tests of a claim based on output samples from two neighboring datasets.
 
-One half of the samples selects a single event, and the other half measures it. So the search for an
-event cannot bias its measurement.
+The two datasets are called the left and the right side, or the first and the second. One half of
+the samples selects a single event, and the other half measures its frequency on both sides. So the
+search for an event cannot bias the measurement.
 """
 
 import math
@@ -52,6 +53,7 @@ TOLERANCE: Final = 0.01
 PRECISION_BITS: Final = 64
 MAX_SUM_TERMS: Final = 4_096
 SLACK: Final = 2.0**-22
+"""Relative error that covers all rounding in `_sum_tail`."""
 MIN_TAIL: Final = 1e-300
 MAX_TAIL: Final = 1 - 1e-9
 NORMAL: Final = NormalDist()
@@ -64,17 +66,19 @@ def lower_bound(hits: int, trials: int, level: float) -> float:
 
     Law:     ``hits`` successes in ``trials`` independent trials with the same success probability.
     Claim:   for every true probability, the bound exceeds it with probability at most ``level``.
-    Why:     at the returned p, ``hits`` or more successes have probability at most ``level``. That
-             probability increases with p. So p exceeds the true probability only if the number of
-             successes lies in an upper tail whose total probability is at most ``level``. The
-             tail probability is rounded up, and p is accepted only if the result is at most
-             ``level``.
+    Why:     at the returned p, ``hits`` or more successes have probability at most ``level``, and
+             that probability increases with p. So if p exceeds the true probability, then under the
+             true probability, ``hits`` or more successes have probability at most ``level``. The
+             numbers of hits for which this is so form an upper tail, and the tail as a whole has
+             probability at most ``level``. The code rounds tail probabilities up, and accepts p
+             only if the result is at most ``level``.
     Source:  [CP34].
     Checked: tests/audit/test_confidence_bounds.py (exact false-alarm rates, known closed forms).
     """
     _check_counts(hits, trials, level)
     if not hits:
         return 0.0
+    # Log-odds: ``inside`` becomes an accepted bound, and ``outside`` stays above all accepted ones.
     outside = math.log((hits + 0.5) / (trials - hits + 0.5))
     inside, over, width = outside, 1.0, 4 / math.sqrt(trials)
     while (short := _gap(inside, hits, trials, level)) > 0:
@@ -112,8 +116,8 @@ def _check_counts(hits: int, trials: int, level: float) -> None:
 def _gap(log_odds: float, hits: int, trials: int, level: float) -> float:
     """Return the tail probability minus ``level``, as a difference of normal quantiles.
 
-    The tail is the event of ``hits`` or more successes. The result is at most 0 only if the tail's
-    probability is provably at most ``level``.
+    The tail is ``hits`` or more successes if each trial succeeds with these log-odds. The result is
+    at most 0 only if the tail's probability is provably at most ``level``.
     """
     upper_tail = _sum_tail if trials <= MAX_SUM_TERMS else _tail_above
     tail = upper_tail(_expit(log_odds), hits, trials)
@@ -123,7 +127,10 @@ def _gap(log_odds: float, hits: int, trials: int, level: float) -> float:
 
 
 def _tail_above(p: float, hits: int, trials: int) -> float:
-    """Return the probability of ``hits`` or more successes, rounded up."""
+    """Return the probability of ``hits`` or more successes, rounded up.
+
+    It is a regularized incomplete beta function, which `arb` encloses.
+    """
     with ctx.workprec(PRECISION_BITS):
         return float_above(arb(p).beta_lower(hits, trials - hits + 1, regularized=True))
 
@@ -134,8 +141,8 @@ def _sum_tail(p: float, hits: int, trials: int) -> float:
     It is computed as a sum of at most 4,096 terms.
 
     Why: the logarithm of a factorial is a sum of at most 4,096 rounded numbers and never exceeds
-         2^15, so its error is below 4,096 * 2^-38 = 2^-26. A term contains three of them, and two
-         products with an even smaller rounding error; SLACK is 2^-22.
+         2^15, so its error is below 4,096 * 2^-38 = 2^-26. The logarithm of a term contains three
+         of them, and two products with an even smaller rounding error, so its error is below SLACK.
     """
     counts = np.arange(hits, trials + 1)
     logs = _log_factorials()
@@ -152,27 +159,31 @@ def _log_factorials() -> Floats:
 def approximate_bounds(hits: NDArray[Any], trials: int, level: float) -> tuple[Floats, Floats]:
     """Return approximate (Wilson) lower and upper bounds for many events at once.
 
-    Why: they solve |share - p| = z sqrt(p (1 - p) / trials), which is fast and approximately right.
-         They only select an event; the exact bounds above then measure it.
+    Why: they solve |rate - p| = z sqrt(p (1 - p) / trials) for p, where z is a normal quantile.
+         They are fast to compute, and only select an event; the exact bounds above then measure it.
     """
-    share = np.asarray(hits, dtype=np.float64) / trials
-    z_squared = NORMAL.inv_cdf(1 - level) ** 2 / trials
-    middle = share + z_squared / 2
-    spread = np.sqrt(z_squared * (share * (1 - share) + z_squared / 4))
-    return (middle - spread) / (1 + z_squared), (middle + spread) / (1 + z_squared)
+    rate = np.asarray(hits, dtype=np.float64) / trials
+    ratio = NORMAL.inv_cdf(1 - level) ** 2 / trials
+    middle = rate + ratio / 2
+    half_width = np.sqrt(ratio * (rate * (1 - rate) + ratio / 4))
+    return (middle - half_width) / (1 + ratio), (middle + half_width) / (1 + ratio)
 
 
 def hockey_stick(first: Mapping[Y, float], second: Mapping[Y, float], epsilon: float) -> float:
-    """Return the exact delta: the sum of max(0, first - exp(epsilon) * second).
+    """Return the exact delta at ``epsilon``: the sum of max(0, first - exp(epsilon) * second).
 
-    Both distributions must be complete, except for outcomes with negligible probability.
+    ``first`` and ``second`` map outputs to probabilities. They must be complete, except for outputs
+    with negligible probability.
     """
     factor = math.exp(epsilon)
     return math.fsum(max(0.0, p - factor * second.get(y, 0.0)) for y, p in first.items())
 
 
 def largest_ratio(first: Mapping[Y, float], second: Mapping[Y, float]) -> float:
-    """Return the exact epsilon: the largest absolute log-ratio of the two distributions."""
+    """Return the exact epsilon: the largest absolute log-ratio of the two probabilities.
+
+    ``first`` and ``second`` map outputs to probabilities.
+    """
     return max(
         abs(math.log(first[y] / second[y])) if first.get(y) and second.get(y) else math.inf
         for y in {*first, *second}
@@ -181,7 +192,10 @@ def largest_ratio(first: Mapping[Y, float], second: Mapping[Y, float]) -> float:
 
 
 CONFIDENCE: Final = 0.999
-"""Confidence of a conviction, over all events that were tried."""
+"""Confidence of an audit, over all its claims.
+
+If all claims are true, the probability that none is disproved is at least this high.
+"""
 
 FIRST_SAMPLE_SIZE: Final = 2**9
 MAX_TRIES: Final = 14
@@ -190,16 +204,16 @@ PSEUDOCOUNT: Final = 3
 """Added to counts before bins are ranked, so that rare bins do not rank first by luck."""
 
 Draw = Callable[[int], tuple[Outputs, Outputs]]
-"""A function that takes a number and returns that many outputs from each side."""
+"""A function that takes a number and returns that many outputs from each side, one per row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence from one event, measured on samples that did not select it.
+    """The evidence from one event, measured on samples that were not used to select it.
 
-    ``found`` is the smallest value of the claim's parameter that the counts allow, or 0 if they
-    allow every value. ``hits`` is how often the event occurred among ``trials`` outputs of the side
-    on which it is more likely, and ``misses`` is the same for the other side.
+    ``found`` is the smallest value of the claim's parameter that is consistent with the counts, or
+    0 if every value is. ``hits`` is how often the event occurred among ``trials`` outputs of the
+    side on which it is more likely, and ``misses`` is the same for the other side.
     """
 
     claim: Claim
@@ -217,25 +231,27 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """A set of bins of a projection; if ``is_forward``, it is more likely on the left side.
+    """The event that the projection of an output lies in one of several bins.
 
-    ``bound`` is the approximate smallest value of the claim's parameter that is consistent with the
-    event.
+    ``bins`` are all bins, and ``chosen`` the indices of those in the event. If ``is_forward``, the
+    event is more likely on the left side. ``bound`` is the approximate smallest value of the
+    claim's parameter that is consistent with the event's frequencies.
     """
 
     projection: Projection
     bins: OutputBins
-    pieces: NDArray[np.int64]
+    chosen: NDArray[np.int64]
     is_forward: bool
     bound: float
 
     def count(self, table: Floats) -> int:
-        return int(np.isin(self.bins.assign(self.projection.read(table)), self.pieces).sum())
+        """Return the number of a table's outputs that are in the event."""
+        return int(np.isin(self.bins.assign(self.projection.read(table)), self.chosen).sum())
 
     def __str__(self) -> str:
         side = "the first" if self.is_forward else "the second"
         return (
-            f"{self.projection.name}, {len(self.pieces)} of {self.bins.count} pieces; "
+            f"{self.projection.name}, {len(self.chosen)} of {self.bins.count} pieces; "
             f"likelier on {side}"
         )
 
@@ -248,10 +264,10 @@ def weigh(
     Law:     outputs are independent, and those of each side have the same distribution.
     Claim:   if the claim is true, the evidence disproves it with probability at most
              ``false_alarms``.
-    Why:     the projection, the event and the direction depend on the first halves alone, so the
-             counts in the second halves are binomial. Each of the two Clopper-Pearson bounds fails
-             with probability at most false_alarms / 2. If neither fails, `Claim.disprove` returns
-             at most the true value.
+    Why:     the projection, the event, and the direction depend on the first half of each side's
+             outputs alone, so the counts in the second halves are binomial. Each of the two
+             Clopper-Pearson bounds fails with probability at most false_alarms / 2. If neither
+             fails, `Claim.disprove` returns at most the claim's value.
     Source:  [CP34]; [DWWZK18] for the two halves.
     Checked: tests/audit/test_evidence.py, tests/audit/test_known_bad.py.
     """
@@ -272,14 +288,14 @@ def weigh(
 
 
 def _propose(left: Floats, right: Floats, claim: Claim, level: float) -> Iterator[_Event]:
-    """Yield the most promising event for each projection and direction."""
+    """Yield the best event for each projection and direction; ``level`` is that of its bounds."""
     for projection in fit_projections(left, right):
         values = projection.read(left), projection.read(right)
         bins = OutputBins.of(np.concatenate(values))
         first, second = (np.bincount(bins.assign(one), minlength=bins.count) for one in values)
         for likely, unlikely, is_forward in ((first, second, True), (second, first, False)):
-            pieces, bound = _best_event(likely, unlikely, claim, level)
-            yield _Event(projection, bins, pieces, is_forward, bound)
+            chosen, bound = _best_event(likely, unlikely, claim, level)
+            yield _Event(projection, bins, chosen, is_forward, bound)
 
 
 def _best_event(
@@ -287,8 +303,9 @@ def _best_event(
 ) -> tuple[NDArray[np.int64], float]:
     """Return the best event among prefixes of three orders of the bins, and its bound.
 
-    The bins are ordered by decreasing ratio of the counts, by ascending index, and by descending
-    index.
+    ``likely`` and ``unlikely`` have the count of each bin on the side where the event is to be more
+    likely, and on the other. The bins are ordered by decreasing ratio of these counts, by ascending
+    index, and by descending index. An event is an array of bin indices.
     """
     by_ratio = np.argsort(-(likely + PSEUDOCOUNT) / (unlikely + PSEUDOCOUNT), kind="stable")
     ascending = np.arange(len(likely))
@@ -317,12 +334,12 @@ def _best_prefix(
 def convict(
     draw: Draw, claim: Claim, *, false_alarms: float = 1 - CONFIDENCE, tries: int = MAX_TRIES
 ) -> int | None:
-    """Draw twice as many samples each time until the claim is disproved.
+    """Return the number of samples per side that disproves a claim, or None.
 
-    Return the number of samples per side that disproved it. None means that even the largest
-    number, 2**(8 + tries), did not.
+    Each try draws twice as many samples as the one before. None means that even the largest number,
+    2**(8 + tries), did not disprove the claim.
 
-    Claim:   a true claim is convicted with probability at most ``false_alarms`` over all tries.
+    Claim:   a true claim is disproved with probability at most ``false_alarms`` over all tries.
     Why:     each try uses fresh samples and an equal share of the allowed false-alarm
              probability.
     """
@@ -346,8 +363,8 @@ class Verdict(StrEnum):
 class Finding:
     """The result of a case: its subject, its pair of neighboring datasets, verdict, and evidence.
 
-    ``way`` describes how outputs were drawn. Without samples, ``note`` describes what was compared
-    instead.
+    ``way`` describes how outputs were drawn. Without samples, ``evidence`` is None, and ``note``
+    has the compared string or describes a difference.
     """
 
     subject: str
@@ -365,7 +382,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A claim to test; ``run`` takes the allowed probability of convicting a true claim."""
+    """A claim to test: its subject, its pair of neighboring datasets, and the test.
+
+    ``run`` takes the allowed probability of disproving a true claim.
+    """
 
     subject: str
     pair: str
@@ -392,10 +412,14 @@ def run_cases(
     confidence: float = CONFIDENCE,
     advance: Callable[[Case], None] = lambda _: None,
 ) -> list[Finding]:
-    """Return the finding of each case; with this confidence, no true claim is convicted.
+    """Return the finding of each case; with this confidence, no true claim is disproved.
 
-    Claim:   if every claim is true, the probability of any conviction is at most 1 - confidence.
-    Why:     each case gets an equal part of it; a union bound needs no independence of the cases.
+    ``advance`` is called with each case before it runs.
+
+    Claim:   if every claim is true, the probability that any is disproved is at most
+             1 - confidence.
+    Why:     each case gets an equal part of that probability, and a union bound holds even if the
+             cases are not independent.
     Checked: tests/audit/test_evidence.py.
     """
     findings = []

@@ -1,4 +1,4 @@
-"""Audit cases for mechanisms and holdout sessions."""
+"""Audit cases for mechanisms and holdout sessions, each on two neighboring inputs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -33,26 +33,31 @@ __all__ = ["holdout_cases", "mechanism_cases"]
 
 MECHANISM_ALONE: Final = "the mechanism alone"
 SESSION_OVER: Final = 9
+"""The output for a query after the end of a sparse-vector session."""
 HIDDEN_VALUE: Final = -999
+"""The output for a query whose value is not released."""
 
 Release = Callable[[Any, int], Outputs]
-"""A function that returns this number of outputs for an input."""
+"""A function that takes an input and a number, and returns that many outputs, one per row."""
 
 Row = tuple[str, Claim, Release, Any, Any, int]
-"""A subject, its claim, its release function, both inputs, and its cost in draws per output."""
+"""A subject, its claim, its release function, both inputs, and its slowness.
+
+An output takes as long as this number of draws in a batch.
+"""
 
 
 def mechanism_cases(samples: int, entropy: Entropy = SYSTEM) -> Iterator[Case]:
     """Yield a case for each mechanism; those that cannot draw in batches get fewer samples."""
     for make in (_numbers, _vectors, _choices, _sessions):
-        for subject, claim, release, one, other, slow in make(entropy):
+        for subject, claim, release, one, other, slowness in make(entropy):
             yield sample_case(
                 subject,
                 f"{one} and {other}",
                 MECHANISM_ALONE,
                 claim=claim,
                 draw=_pairing(release, one, other),
-                samples=max(64, samples // slow),
+                samples=max(64, samples // slowness),
             )
 
 
@@ -155,29 +160,32 @@ WHOLE_SESSIONS: Final = "whole sessions"
 ONE_ROW: Final = "one row of the holdout"
 ROWS: Final = 40
 DRAWS_PER_SESSION: Final = 32
-"""The cost of a session, in draws of a mechanism alone."""
+"""The time that a holdout session takes, in draws of a mechanism alone."""
 
 HIDDEN_ANSWER: Final = -1.0
+"""The output for a query after the end of a holdout session."""
 ROW_WEIGHT: Final = Fraction(1, ROWS)
+"""The most that one row changes a mean over the holdout."""
 THRESHOLD: Final = 11 * ROW_WEIGHT
 FAR_ABOVE: Final = 20 * ROW_WEIGHT
 
 Means = tuple[tuple[Fraction, Fraction], ...]
-"""The mean of each query without and with the row; the two differ by one row."""
+"""For each query, its mean on both sides; they differ by `ROW_WEIGHT`, the change by one row."""
 
 NEAR_THRESHOLD: Final[Means] = ((THRESHOLD - 2 * ROW_WEIGHT, THRESHOLD - ROW_WEIGHT),) * 3 + (
     (THRESHOLD + ROW_WEIGHT, THRESHOLD),
 )
-"""Three queries just below the threshold that the row brings closer to it, and one just above.
+"""Three queries with means just below the threshold, and one with a mean at it or just above.
 
-The guesses of the first three are more likely to be accepted without the row, that of the last one
-with it. So many sessions realize most of the loss that a round and its answer may have. The last
-mean is where two cells of answers meet, so that the cells separate the sides as well as the noise
-does.
+A guess is accepted if the noisy distance of the mean from the guess, which is 0 here, is below the
+threshold. The row makes this less likely for the first three queries and more likely for the last.
+So many sessions realize most of the loss that a round and its answer may have. The last mean lies
+on the border between two cells of answers, so that the cells separate the sides as well as the
+noise does.
 """
 
 ABOVE_THRESHOLD: Final[Means] = ((FAR_ABOVE - ROW_WEIGHT, FAR_ABOVE),) * 3
-"""Queries far above the threshold, so that the session answers as many overfits as it allows."""
+"""Queries with means far above the threshold, so that each answer is an overfit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +201,10 @@ class _Subject:
         return self._run(_fill(self.means, 0), count), self._run(_fill(self.means, 1), count)
 
     def _run(self, matrix: NDArray[np.float64], count: int) -> Outputs:
-        """Return the value of each query and whether it was overfit, for each session."""
+        """Return one session per row: the value of each query, then whether each is an overfit.
+
+        ``matrix`` has the values of the queries, one holdout row per row and one query per column.
+        """
         outputs = np.full((count, 2, len(self.means)), HIDDEN_ANSWER)
         for row in outputs:
             session, start = self.open(), 0
@@ -226,7 +237,10 @@ def holdout_cases(samples: int) -> Iterator[Case]:
 
 
 def _fill(means: Means, side: int) -> NDArray[np.float64]:
-    """Return a matrix with the means of one side; the two matrices differ only in the first row."""
+    """Return holdout values with the means of one side, one row per holdout row.
+
+    The matrices of the two sides differ only in the first row.
+    """
     others = np.array([int(min(pair) * ROWS) for pair in means])
     first = np.array([pair[side] == max(pair) for pair in means])
     return np.vstack([first, np.arange(1, ROWS)[:, None] <= others]).astype(np.float64)

@@ -1,6 +1,7 @@
 """Audit cases for every query method of a curator.
 
-`METHODS` lists them all; a test compares it with the class, so that no new method is forgotten.
+A trial calls a method on one dataset and returns the numbers in its result. `METHODS` lists the
+trials; a test compares it with the class, so that no new method is forgotten.
 """
 
 import math
@@ -37,6 +38,7 @@ __all__ = ["METHODS", "WITHOUT_DATA", "method_cases"]
 
 WHOLE_OUTPUT: Final = "the whole way"
 NOT_ANSWERED: Final = 9.0
+"""The number for a query after the end of a session."""
 
 RunQuery = Callable[[Curator], Sequence[float]]
 Trial = tuple[str, RunQuery]
@@ -113,7 +115,7 @@ def _draw(curator: Curator, run_query: RunQuery, number: int) -> Outputs:
 
 
 def _share(curator: Curator, epsilon: float) -> Any:
-    """Return the share that an answer with this epsilon costs, from a preview."""
+    """Return the share of the budget that an answer with this epsilon costs."""
     table = next(iter(curator.catalog.private.values()))
     return curator.preview(count_all(table), epsilon=epsilon).cost.share
 
@@ -188,7 +190,10 @@ def _choose_trial(table: Table, epsilon: float) -> Trial:
 def _watch_trial(
     ask_all: Callable[[Curator, int, float, Sequence[str]], Iterator[bool]],
 ) -> Callable[[Table, float], Trial]:
-    """Return a trial of a watch: all results of a session until it ends."""
+    """Return the trial of a method that opens a watch; it asks the same count until the end.
+
+    ``ask_all`` takes a curator, a threshold, an epsilon, and the queries, and yields the results.
+    """
 
     def make(table: Table, epsilon: float) -> Trial:
         scores = [count_all(table)] * 2
@@ -197,8 +202,8 @@ def _watch_trial(
         def run_query(curator: Curator) -> list[float]:
             results = [NOT_ANSWERED] * len(scores)
             with suppress(BudgetExceeded):
-                for place, is_above in enumerate(ask_all(curator, threshold, epsilon, scores)):
-                    results[place] = float(is_above)
+                for index, is_above in enumerate(ask_all(curator, threshold, epsilon, scores)):
+                    results[index] = float(is_above)
             return results
 
         return f"a session of {len(scores)} counts", run_query
@@ -238,7 +243,7 @@ def _release_trial(table: Table, epsilon: float) -> Trial:
 
 
 def _statistic_trial(spec: StatisticSpec[Any]) -> Callable[[Table, float], Trial | None]:
-    """Return a trial of a statistic, or None for tables without suitable columns."""
+    """Return a function that makes a statistic's trial, or None without suitable columns."""
 
     def make(table: Table, epsilon: float) -> Trial | None:
         arguments = spec.audit(table)
@@ -268,7 +273,7 @@ def _by_name_trial(table: Table, epsilon: float) -> Trial | None:
 
 
 def _finite_numbers(found: EstimateResult) -> list[float]:
-    """Return the finite numbers of an estimate."""
+    """Return the finite numbers of an estimate: values, standard errors, and p-value."""
     results = [*found.numbers, *found.standard_errors, found.p_value]
     return [float(number) for number in results if number is not None and math.isfinite(number)]
 

@@ -1,7 +1,7 @@
-"""Projections: maps from outputs to numbers, on which events are defined.
+"""Projections: functions from outputs to numbers, which define the events of an audit.
 
-A projection may be fitted on one half of the samples. After that it is a fixed function of an
-output, and so is every event defined on it.
+An event is that the projection of an output lies in one of several bins. A projection may be fitted
+on one half of the samples. After that it is a fixed function, so the other half can measure events.
 """
 
 from collections.abc import Callable, Iterator
@@ -36,7 +36,9 @@ MIN_BIN_COUNT: Final = 20
 
 MAX_MAGNITUDE: Final = 1e100
 NAN_VALUE: Final = -0.75e100
+"""The number that stands for NaN; no other output is likely to equal it."""
 ZERO_EXPONENT: Final = 1_100
+"""The exponent that `lowest_bits` returns for 0, above that of any double."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,10 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class OutputBins:
-    """A partition of the real line: one bin per value if there are few, else equal counts."""
+    """A partition of the real line by ``edges``: each edge is a bin, and so is each gap.
+
+    The edges are all distinct values if there are few, otherwise quantiles of the values.
+    """
 
     edges: Floats
 
@@ -75,14 +80,17 @@ class OutputBins:
 
 
 def as_table(outputs: Outputs) -> Floats:
-    """Return outputs as a table of finite doubles; NaN and infinities become huge numbers."""
+    """Return outputs as a table of finite doubles, one output per row.
+
+    NaN and infinities become numbers with a large magnitude.
+    """
     table = np.asarray(outputs, dtype=np.float64)
     table = table.reshape(len(table), -1)
     return np.clip(np.nan_to_num(table, nan=NAN_VALUE), -MAX_MAGNITUDE, MAX_MAGNITUDE)
 
 
 def fit_projections(left: Floats, right: Floats) -> Iterator[Projection]:
-    """Yield projections of outputs, some fitted on samples of both sides."""
+    """Yield projections of outputs, some of them fitted on these samples of the two sides."""
     columns = min(left.shape[1], MAX_COLUMNS)
     for column in range(columns):
         yield Projection(f"number {column + 1}", partial(_take, column))
@@ -112,7 +120,7 @@ def _take_bits(column: int, table: Floats) -> Floats:
 
 
 def _fit_whole_outputs(left: Floats, right: Floats) -> Iterator[Projection]:
-    """Yield the index of the whole output among the distinct ones, if there are few."""
+    """Yield the projection to the index of the output among the distinct ones, if there are few."""
     distinct = np.unique(np.concatenate([left, right]), axis=0)
     if len(distinct) > min(MAX_DISTINCT_ROWS, len(left) / 4):
         return
@@ -125,38 +133,43 @@ def _fit_whole_outputs(left: Floats, right: Floats) -> Iterator[Projection]:
 
 
 def _fit_distances(left: Floats, right: Floats) -> Iterator[Projection]:
-    """Yield the difference between an output's distances to the medians of the two sides.
+    """Yield differences between an output's distances to the medians of the two sides.
 
-    The distances are those of the noise laws: the sum of absolute differences for Laplace noise,
+    There is one distance for each kind of noise: the sum of absolute differences for Laplace noise,
     the sum of squares for Gaussian noise, and the maximum for noise in a box.
     """
     center, other_center = np.median(left, axis=0), np.median(right, axis=0)
-    spread = np.median(np.abs(left - center), axis=0)
+    deviation = np.median(np.abs(left - center), axis=0)
     # A nearly constant column is scaled by the difference between the sides.
-    scale = np.where(spread > 0, spread, np.maximum(np.abs(other_center - center), 1.0))
+    scale = np.where(deviation > 0, deviation, np.maximum(np.abs(other_center - center), 1.0))
 
-    def between(measure: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
+    def compare(distance: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
         return lambda table: np.clip(
-            measure((table - center) / scale) - measure((table - other_center) / scale), -1e9, 1e9
+            distance((table - center) / scale) - distance((table - other_center) / scale), -1e9, 1e9
         )
 
-    yield Projection("nearness by sums", between(lambda z: np.abs(z).sum(axis=1)))
-    yield Projection("nearness by squares", between(lambda z: np.square(z).sum(axis=1)))
-    yield Projection("nearness by the greatest", between(lambda z: np.abs(z).max(axis=1)))
+    yield Projection("nearness by sums", compare(lambda z: np.abs(z).sum(axis=1)))
+    yield Projection("nearness by squares", compare(lambda z: np.square(z).sum(axis=1)))
+    yield Projection("nearness by the greatest", compare(lambda z: np.abs(z).max(axis=1)))
 
 
 def _fit_direction(left: Floats, right: Floats) -> Projection:
-    """Return the linear projection with weights (difference of means) / (sum of variances).
+    """Return the weighted sum of an output's numbers that best separates the means of the sides.
 
-    It separates coarse outputs whose medians are the same on both sides.
+    The weights are (difference of means) / (sum of variances). It also separates coarse outputs
+    whose medians are the same on both sides.
     """
-    gap, spread = right.mean(axis=0) - left.mean(axis=0), left.var(axis=0) + right.var(axis=0)
-    weights = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
+    difference = right.mean(axis=0) - left.mean(axis=0)
+    variance = left.var(axis=0) + right.var(axis=0)
+    weights = np.divide(difference, variance, out=np.zeros_like(difference), where=variance > 0)
     return Projection("leaning", lambda table: np.clip(table @ weights, -1e9, 1e9))
 
 
 def lowest_bits(values: Floats) -> Floats:
-    """Return the exponent of the lowest set bit of each number, through which doubles can leak."""
+    """Return the exponent of the lowest set bit of each number.
+
+    Noise that is added in floating point can reveal the exact value through these bits.
+    """
     mantissa, exponent = np.frexp(values)
     integers = np.abs(mantissa * 2.0**53).astype(np.int64)
     lowest = np.log2(np.maximum(integers & -integers, 1).astype(np.float64))

@@ -1,11 +1,11 @@
 """Audit cases for SQL queries: every aggregate and kind of key that a declaration allows.
 
-Most cases run a query once from SQL to answer. Then they draw noise repeatedly for the totals from
-the engine, with the same function as the curator, because only the noise differs between answers.
-Other cases compare what has no noise.
+Most cases run a query once from SQL to answer on both of two neighboring datasets. Then they draw
+noise repeatedly for the engine's totals, with the same function as the curator, because only the
+noise differs between answers. Other cases compare output that has no noise.
 """
 
-# ruff: noqa: S608  # names are declared ones, and the text goes to the curator's own reader
+# ruff: noqa: S608  # names are declared ones, and only the curator's own parser reads the SQL
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -60,7 +60,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The columns of a table, grouped by the queries that they allow; flags are Boolean."""
+    """The names of a table's columns, grouped by the queries that they allow.
+
+    Numbers are Int or Float columns, keys are Category or Bool columns, and flags are Bool columns.
+    """
 
     numbers: tuple[str, ...]
     keys: tuple[str, ...]
@@ -143,7 +146,7 @@ def _unit_queries(table: Table, parts: Parts) -> Iterator[str]:
 
 
 def make_scores(table: Table) -> dict[str, str]:
-    """Return two counts of similar size, only one of which changes with an outlier."""
+    """Return the queries of two counts, only one of which changes with an outlier, by name."""
     everything = count_all(table)
     for name, column in table.columns.items():
         if isinstance(column, Int | Float):
@@ -161,7 +164,7 @@ def count_all(table: Table) -> str:
 
 
 def key_column(table: Table) -> tuple[str, tuple[str | int | None, ...]] | None:
-    """Return the name and the keys of a column with declared keys, if there is one."""
+    """Return the name and the keys of the first column with declared keys, if there is one."""
     for name, column in table.columns.items():
         if isinstance(column, Category):
             return name, column.values
@@ -171,14 +174,17 @@ def key_column(table: Table) -> tuple[str, tuple[str | int | None, ...]] | None:
 
 
 QUERY_CAPACITY: Final = 10_000
-"""Number of queries that fit in the budget of an audit."""
+"""The budget of an audit's curators, in multiples of one query's epsilon."""
 
 REDRAWN_NOISE: Final = "noise drawn again"
 
 
 @dataclass(frozen=True, slots=True)
 class NeighboringCurators:
-    """Two curators on neighboring datasets, and engines on the same rows."""
+    """Two curators on neighboring datasets, and engines on the same rows.
+
+    ``pair`` describes the people in which the datasets differ.
+    """
 
     pair: str
     curators: tuple[Curator, Curator]
@@ -214,9 +220,10 @@ def _name_pair(people: tuple[Person | None, Person]) -> str:
 
 
 def epsilon_for(budget: Budget) -> float:
-    """Return the epsilon of each query: large enough that outputs reveal something about the sides.
+    """Return the epsilon of each query.
 
-    With a delta, the noise is Gaussian, and an epsilon of 9 corresponds to a mu of about 2.
+    It is so large that a few hundred outputs can disprove a claim that is too small. With a delta,
+    the noise is Gaussian, and an epsilon of 9 corresponds to a mu of about 2.
     """
     return 9.0 if budget.delta and budget.accounting != "pure" else 3.0
 
@@ -231,6 +238,8 @@ def query_cases(sides: NeighboringCurators, samples: int, *, epsilon: float) -> 
 def _make_run(
     sides: NeighboringCurators, text: str, samples: int, epsilon: float
 ) -> Callable[[float], Finding]:
+    """Return the test of a query: by samples, or by comparison if there is no noise to draw."""
+
     def run(false_alarms: float) -> Finding:
         first, second = (_attempt(curator, text, epsilon) for curator in sides.curators)
         if not isinstance(first, Answer) or not isinstance(second, Answer):
@@ -265,27 +274,27 @@ def _attempt(curator: Curator, text: str, epsilon: float) -> Answer | str:
 
 
 def _shape(answer: Answer) -> str:
-    """Return the parts of an answer that must not depend on rows, as text."""
+    """Return the parts of an answer that must not depend on rows, as a string."""
     keys = "earned" if isinstance(answer.plan.keys, SelectedKeys) else answer.plan.keys.groups
     return f"{answer.columns} {answer.cost} {answer.plan.noise} {keys}"
 
 
 def compare_texts(subject: str, pair: str, first: str, second: str) -> Finding:
-    """Return the finding about text without noise, which must be the same on both sides."""
+    """Return the finding about output without noise, which must be the same on both sides."""
     verdict = Verdict.ALIKE if first == second else Verdict.CONVICTED
     note = plain(first)[:200] if first == second else "differs between the sides"
     return Finding(subject, pair, "compared", verdict, note=note)
 
 
 def claim_for(curator: Curator, share: Any, plan: Plan | None = None) -> Claim:
-    """Return the privacy claim of an answer with this share of the budget."""
+    """Return the privacy claim of an answer that costs this share of the budget."""
     loss = curator.ledger.opening.loss_of(Share.floor(share))
     failure = plan.failure if plan is not None else 0
     return claim_of(ApproximateLoss(loss, failure) if failure else loss)
 
 
 def _make_sampler(engine: Engine, curator: Curator, plan: Plan) -> Callable[[int], Outputs]:
-    """Return a sampler of outputs: the plan's noise, added to totals that are read once."""
+    """Return a function that draws outputs: totals that are read once, plus the plan's noise."""
     hold = curator.ledger.reserve(QueryIdentity("audit", "", ""), Share.floor("1/1000"))
     sealed: Sealed = engine.run(plan.measurement, hold)
 
@@ -298,7 +307,8 @@ def _make_sampler(engine: Engine, curator: Curator, plan: Plan) -> Callable[[int
 def _encode(noisy: NoisyMeasurement, plan: Plan) -> list[float]:
     """Return the released values as numbers in a fixed order.
 
-    With undeclared keys, these are the number of keys and the totals of each synthetic string.
+    With undeclared keys, they are the number of released keys and the totals of each string that
+    the synthetic rows can have, where NaN means that a key was not released.
     """
     steps = dict(zip(noisy.groups, noisy.steps, strict=True))
     if not isinstance(plan.keys, SelectedKeys):

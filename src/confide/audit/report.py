@@ -1,4 +1,4 @@
-"""Running an audit, and its report."""
+"""Audits of a declaration, and their reports; `confide audit` calls `audit_declaration`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,8 +22,8 @@ __all__ = ["FULL", "QUICK", "Effort", "Report", "audit_declaration"]
 class Effort:
     """The number of outputs per side, and the number of pairs of neighboring datasets.
 
-    ``mechanisms`` applies to mechanisms alone, ``questions`` to noise that is drawn repeatedly for
-    one query, and ``methods`` to outputs of complete calls.
+    The number of outputs is ``mechanisms`` for a mechanism alone, ``questions`` for a query whose
+    noise is drawn repeatedly, and ``methods`` for complete calls of a curator's methods.
     """
 
     mechanisms: int
@@ -75,21 +75,22 @@ def audit_declaration(
     begin: Callable[[int], None] = lambda _: None,
     advance: Callable[[Case], None] = lambda _: None,
 ) -> Report:
-    """Return the report of an audit of a declaration's answers, mechanisms, and holdout sessions.
+    """Return the report of an audit of mechanisms, holdout sessions, and a declaration's answers.
 
-    Rows are synthesized from the declared columns. No private file is opened, and nothing is spent.
+    Rows are synthesized from the declared columns. No private file is opened, and no budget of the
+    declaration is spent.
     ``begin`` is called with the number of cases, ``advance`` with each case before it runs.
     """
     tables: list[Table | PublicTable] = [*declaration.tables, *declaration.public_tables]
     epsilon = epsilon_for(declaration.budget)
     cases = _cases_without_data(effort)
     with TemporaryDirectory(prefix="confide-audit-") as folder:
-        for place, people in enumerate(_choose_pairs(declaration, effort)):
+        for index, people in enumerate(_choose_pairs(declaration, effort)):
             sides = open_sides(
-                tables, declaration.budget, declaration.neighbours, people, Path(folder, str(place))
+                tables, declaration.budget, declaration.neighbours, people, Path(folder, str(index))
             )
             cases += query_cases(sides, effort.questions, epsilon=epsilon)
-            if place == 0:
+            if index == 0:
                 cases += method_cases(sides, effort.methods, epsilon=epsilon)
         begin(len(cases))
         return _run(cases, advance)

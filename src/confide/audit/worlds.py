@@ -41,7 +41,7 @@ GOLDEN_SECTION: Final = Fraction(610, 987)
 
 
 class Person(StrEnum):
-    """The person in which two neighboring datasets differ."""
+    """A kind of extra person, whose rows are in one of two neighboring datasets."""
 
     ORDINARY = "ordinary"
     HIGH = "outlier, high"
@@ -61,9 +61,13 @@ PAIRS: Final[dict[Neighbours, tuple[tuple[Person | None, Person], ...]]] = {
         (Person.LOW, Person.ODD),
     ),
 }
-"""For each neighboring relation, the extra person of the first dataset and of the second."""
+"""For each neighboring relation, the extra person of the first dataset and of the second.
+
+None means that a dataset has no extra person.
+"""
 
 Rows = dict[str, list[dict[str, Any]]]
+"""Rows by table name, each with its values by column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +111,7 @@ def _make_world(tables: Sequence[Table], extra: Person | None) -> World:
 
 
 def count_usual(table: Table) -> int:
-    """Return the number of rows that a table has in both worlds."""
+    """Return the number of rows in a table that do not belong to the extra person."""
     return sum(1 + person % _max_usual_rows(table) for person in range(PERSON_COUNT))
 
 
@@ -120,6 +124,7 @@ def _unit(table: Table, name: str) -> dict[str, Any]:
 
 
 def _usual_row(table: Table, number: int) -> dict[str, Any]:
+    """Return a row with values within the bounds; a different ``number`` gives other values."""
     columns = table.columns.items()
     return {
         name: _usual_value(column, number + 7 * index)
@@ -129,16 +134,16 @@ def _usual_row(table: Table, number: int) -> dict[str, Any]:
 
 def _usual_value(column: Column, number: int) -> Any:
     """Return a value within the bounds that depends on ``number``."""
-    part = number * GOLDEN_SECTION % 1
+    fraction = number * GOLDEN_SECTION % 1
     match column:
         case Int(low=low, high=high):
-            return low + int((high - low) * part)
+            return low + int((high - low) * fraction)
         case Float(low=low, high=high):
-            return float(low + (high - low) * part)
+            return float(low + (high - low) * fraction)
         case Category(values=values):
             return values[number % len(values)]
         case Date(low=first, high=last):
-            return first + timedelta(days=int((last - first).days * part))
+            return first + timedelta(days=int((last - first).days * fraction))
         case Bool():
             return number % 2 == 0
         case Text():
@@ -170,7 +175,7 @@ def _target_rows(table: Table, person: Person) -> list[dict[str, Any]]:
 
 
 def _edge_row(table: Table, *, is_high: bool) -> dict[str, Any]:
-    """Return a row with values at or beyond the bounds, in the first group of every key."""
+    """Return a row with values at their bounds, or above them for floats, and with usual keys."""
     row = _usual_row(table, 0)
     for name, column in table.columns.items():
         match column:
@@ -186,12 +191,14 @@ def _edge_row(table: Table, *, is_high: bool) -> dict[str, Any]:
 
 
 def _lone_row(table: Table, turn: int) -> dict[str, Any]:
+    """Return a row with a string in every key column that no other person has."""
     columns = table.columns.items()
     lone = {name: RARE_TEXT for name, column in columns if isinstance(column, Text | Category)}
     return _usual_row(table, turn) | lone
 
 
 def _odd_row(table: Table, turn: int) -> dict[str, Any]:
+    """Return a row of NaN, infinities, and malformed values."""
     return {
         name: ODD_VALUES[(turn + index) % len(ODD_VALUES)]
         for index, name in enumerate(table.columns)
