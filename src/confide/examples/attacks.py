@@ -1,4 +1,7 @@
-"""Linkage, reconstruction, and tracing attacks on published figures."""
+"""Linkage, reconstruction, and tracing attacks on published statistics.
+
+Tests show that these attacks succeed against exact statistics and fail against private answers.
+"""
 
 from collections.abc import Hashable, Sequence
 
@@ -15,13 +18,15 @@ Floats = NDArray[np.float64]
 def reconstruct_bits(subsets: NDArray[np.bool_], answers: ArrayLike) -> NDArray[np.bool_]:
     """Return an estimate of each person's secret bit, from counts over many subsets.
 
-    Row i of ``subsets`` marks the people in query i; answer i is the number of them with the bit.
+    Row i of ``subsets`` marks the people in query i; answer i is the approximate number of them
+    whose bit is 1.
 
     Law:     the bits nearest to the least-squares solution of subsets @ bits = answers.
     Claim:   given a few times as many random subsets as people, and answer errors below about the
              square root of the number of people, nearly all bits are correct.
-    Why:     two tables that differ in many bits differ on most random subsets by about the square
-             root of the number of differences. So answers with smaller errors fit only one of them.
+    Why:     if two candidate solutions differ in many bits, their counts on most random subsets
+             differ by about the square root of the number of differences. So answers with smaller
+             errors fit only one of the two.
     Source:  [DN03].
     Checked: tests/attacks/test_meaning.py.
     """
@@ -35,9 +40,10 @@ def reconstruct_bits(subsets: NDArray[np.bool_], answers: ArrayLike) -> NDArray[
 
 
 def trace_members(people: Floats, means: ArrayLike, reference: ArrayLike) -> Floats:
-    """Return a score for each person, higher for those who are more likely to be in the group.
+    """Return a score for each person, higher for those who are more likely to be in a group.
 
-    ``means`` were published about the group; ``reference`` holds the known population means.
+    ``people`` has one row per person. ``means`` are the published column means of the group, and
+    ``reference`` holds those of the population.
 
     Law:     the score is the sum over columns of (value - reference) (mean - reference).
     Claim:   for exact means of n members over d independent columns, the mean scores of members
@@ -54,14 +60,15 @@ def trace_members(people: Floats, means: ArrayLike, reference: ArrayLike) -> Flo
 def link_rows(published: Sequence[Hashable], outside: Sequence[Hashable]) -> list[tuple[int, int]]:
     """Return the pairs of positions at which a value unique in both tables occurs.
 
-    Each pair is presumably the same person.
-    Names were removed from ``published``, but the remaining values are also known from ``outside``.
+    Each pair is presumably the same person. Names were removed from ``published``, but ``outside``
+    is a table with names that has the same values.
     """
     first, second = _find_unique(published), _find_unique(outside)
     return [(first[value], second[value]) for value in first if value in second]
 
 
 def _find_unique(values: Sequence[Hashable]) -> dict[Hashable, int]:
+    """Return the position of each value that occurs once."""
     positions: dict[Hashable, int] = {}
     seen: set[Hashable] = set()
     for index, value in enumerate(values):

@@ -1,9 +1,11 @@
 """The published holdout experiment, and its charts.
 
-Labels are fair signs, and features are standard normal. In the variant with a signal, 20 features
-are shifted toward the label by 6 / sqrt(n). The analyst keeps features whose training and holdout
-correlations with the label agree in sign and exceed 1 / sqrt(n). They take the k features with the
-largest training correlations, and classify by the sign of their signed sum.
+There are n training rows and n holdout rows. Labels are 1 or -1 with equal probability, and
+features are standard normal. In the variant with a signal, 20 features are shifted toward the label
+by 6 / sqrt(n). The analyst keeps features whose training and holdout correlations with the label
+agree in sign and both exceed 1 / sqrt(n). Of these, they take the k features with the largest
+training correlations. They classify a row by the sign of the sum of its features, each times the
+sign of its training correlation.
 """
 
 import math
@@ -51,8 +53,9 @@ NORMAL: Final = RoundedGaussian(Fraction(STEPS_PER_UNIT) ** 2)
 class Curve:
     """Accuracies by run (rows) and number of features (columns), for one method and variant.
 
-    ``low`` and ``high`` are the intervals of guess-and-check. ``truth`` is the accuracy in the
-    population, and ``fresh`` the accuracy on the same number of fresh rows.
+    ``train`` is the accuracy on the training rows, and ``holdout`` the one that the method reports
+    for the holdout rows. ``truth`` is the accuracy in the population, and ``fresh`` that on n fresh
+    rows. ``low`` and ``high`` are the intervals of guess-and-check; for other methods, 0 and 1.
     """
 
     method: str
@@ -66,7 +69,7 @@ class Curve:
     high: Floats
 
     def covered(self) -> float:
-        """Return the fraction of runs in which every interval covered the truth."""
+        """Return the fraction of runs in which every interval covers the true accuracy."""
         covers = (self.low <= self.truth) & (self.truth <= self.high)
         return float(covers.all(axis=1).mean())
 
@@ -94,13 +97,16 @@ def run_experiment(
     tick: Callable[[], None] = lambda: None,
     entropy: Entropy = SYSTEM,
 ) -> Result:
-    """Run both variants with each method; ``tick`` is called after every run.
+    """Run both variants of the experiment with each method.
+
+    ``picks`` are the numbers k of features, and ``tick`` is called after every run.
 
     Claim:   each run has exactly the distribution of the experiment on sampled rows.
-    Why:     the analyst sees rows only through the column means of x times label, and normal
-             column means are independent of the residuals about them. So means are drawn first.
-             Then the signed sums of residuals over the chosen features, which are normal rows
-             centered to sum to zero, are drawn for one block of features after the other.
+    Why:     let a column be a feature times the label. The analyst sees rows only through the
+             column means, and the means of normal columns are independent of the residuals about
+             them. So means are drawn first. Each signed sum over chosen features is a sum of means
+             plus a sum of residuals. The latter is normal, centered to add up to zero over the
+             rows, and drawn for one block of features after the other.
     Source:  docs/proofs/holdout.md.
     Checked: tests/examples/test_holdout_experiment.py (against rows drawn in full).
     """
@@ -124,7 +130,7 @@ def run_experiment(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Run:
-    """One analysis: accuracies for each number of features."""
+    """One analysis: the accuracies of `Curve` for each number of features."""
 
     train: Floats
     holdout: Floats
@@ -136,7 +142,7 @@ class _Run:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _MeanTable:
-    """Column means of x times label, on both sets and in the population."""
+    """Column means of feature times label, on both sets of rows and in the population."""
 
     rows: int
     train: Floats
@@ -153,7 +159,7 @@ class _MeanTable:
         return cls(rows, means[0], means[1], truth)
 
     def analyze(self, method: str, picks: tuple[int, ...], entropy: Entropy) -> _Run:
-        """Return the accuracies when the analyst selects features by one method's answers."""
+        """Return the accuracies if the analyst selects features by the answers of one method."""
         unit = 1 / math.sqrt(self.rows)
         released, progress = self._release(method, unit, entropy)
         is_kept = (
@@ -183,20 +189,28 @@ class _MeanTable:
         yield None
 
     def _release(self, method: str, unit: float, entropy: Entropy) -> tuple[Floats, Progress]:
-        """Return the method's estimates of the holdout means, and the progress that they use up."""
+        """Return the method's answers about the holdout means, and the session's progress after it.
+
+        ``unit`` is the standard deviation of a column mean, 1 / sqrt(n).
+        """
         if method == METHODS[0]:
             return self.holdout, Progress()
         if method == METHODS[1]:
             return self._noisy(self.train, self.holdout, unit, entropy), Progress()
-        threshold = 2 * anytime_threshold(self.rows, self.rows)  # these deviate by 1, not 1/2
+        # The threshold is for values in [0, 1], whose standard deviation is 1/2 instead of 1.
+        threshold = 2 * anytime_threshold(self.rows, self.rows)
         gap = self.holdout - self.train
         is_over = np.abs(gap) > threshold
         steps = np.rint(gap / threshold)
         released = np.where(is_over, self.train + steps * threshold, self.train)
-        return released, _spent(is_over, steps)
+        return released, _progress_after(is_over, steps)
 
     def _noisy(self, guesses: Floats, means: Floats, unit: float, entropy: Entropy) -> Floats:
-        """Answer as the published program does: normal noise, no threshold noise, no budget."""
+        """Return the answers of the published program, which differ from those of its theorem.
+
+        It adds normal noise to the threshold and to the means, and does not limit the number of
+        overfits.
+        """
         noise = _normals(2 * len(means), entropy).reshape(2, -1) * unit
         is_over = np.abs(guesses - means) > 4 * unit + noise[0]
         return np.where(is_over, means + noise[1], guesses)
@@ -208,7 +222,11 @@ class _MeanTable:
         picks: tuple[int, ...],
         entropy: Entropy,
     ) -> Floats:
-        """Return the accuracy on one set of rows for each number of features."""
+        """Return the accuracy on one set of rows for each number of features.
+
+        ``means`` are the column means of the set, or None for fresh rows. ``order`` lists the kept
+        features, best first.
+        """
         accuracies = np.empty(len(picks))
         source = self.truth if means is None else means
         gains = np.cumsum(np.sign(self.train[order]) * source[order])
@@ -223,6 +241,7 @@ class _MeanTable:
         return accuracies
 
     def _true_accuracies(self, order: NDArray[np.intp], picks: tuple[int, ...]) -> Floats:
+        """Return the accuracy in the population for each number of features."""
         gains = np.cumsum(np.sign(self.train[order]) * self.truth[order])
         sizes = [min(k, len(order)) for k in picks]
         normal = NormalDist()
@@ -231,20 +250,20 @@ class _MeanTable:
         )
 
 
-def _spent(overfit_marks: Booleans, steps: Floats) -> Progress:
-    """Return the code length of all answers about features.
+def _progress_after(is_overfit: Booleans, steps: Floats) -> Progress:
+    """Return the progress of a session after all answers about features, with its code length.
 
-    A released mean is coded by its distance d from the guess in steps, with probability
-    1 / (2 |d| (|d| + 1)) over all integers d except 0.
+    ``steps`` are the distances of released means from the guesses, in multiples of the threshold. A
+    distance d is coded with probability 1 / (2 |d| (|d| + 1)) over all integers d except 0.
     """
-    unmarked, overfits, length = 0, 0, 0.0
-    for is_over, step in zip(overfit_marks.tolist(), steps.tolist(), strict=True):
-        length += outcome_nats(unmarked, overfits, is_overfit=is_over)
+    accepted, overfits, length = 0, 0, 0.0
+    for is_over, step in zip(is_overfit.tolist(), steps.tolist(), strict=True):
+        length += outcome_nats(accepted, overfits, is_overfit=is_over)
         if is_over:
             distance = max(1.0, abs(step))
             length += math.log(2 * distance * (distance + 1))
-        unmarked, overfits = unmarked + (not is_over), overfits + is_over
-    return replace(Progress(), queries=len(overfit_marks), overfits=overfits, nats=length)
+        accepted, overfits = accepted + (not is_over), overfits + is_over
+    return replace(Progress(), queries=len(is_overfit), overfits=overfits, nats=length)
 
 
 def _curve_of(
@@ -323,9 +342,10 @@ def _table_rows(curve: Curve) -> str:
 
 
 def _domain(curves: Iterable[Curve]) -> list[float]:
-    """Return the limits of the y axis, equal in every panel, that include every line.
+    """Return the limits of the y-axis of every panel, which include every line.
 
-    Bands may extend beyond: those of guess-and-check cover most of [0, 1] when there are few rows.
+    Bands may extend beyond the limits: those of guess-and-check cover most of [0, 1] if there are
+    few rows.
     """
     means = [getattr(curve, line).mean(axis=0) for curve in curves for line in LINES]
     low, high = (float(end(map(end, means))) for end in (min, max))
@@ -366,9 +386,10 @@ def _panel(curve: Curve, domain: list[float]) -> dict[str, Any]:
 
 
 def _points(curve: Curve, line: str) -> list[dict[str, Any]]:
+    """Return the mean and the band of one line, for each number of features."""
     array = getattr(curve, line)
-    mean, spread = array.mean(axis=0), array.std(axis=0)
-    low, high = mean - spread, mean + spread
+    mean, deviation = array.mean(axis=0), array.std(axis=0)
+    low, high = mean - deviation, mean + deviation
     if line == "holdout" and curve.method == METHODS[2]:
         low, high = curve.low.mean(axis=0), curve.high.mean(axis=0)
     return [

@@ -20,7 +20,7 @@ EDUCATION: Final = (
 def sample_table() -> Table:
     """Return the declaration of a health survey of 8,366 people, one row each.
 
-    The bounds are what a physician would consider possible; none was read from the rows.
+    The bounds are those that a physician would consider possible; none was read from the rows.
     """
     return Table(
         "people",
