@@ -1,4 +1,4 @@
-"""`Connection`: sends requests, and retries them without a second charge."""
+"""`Connection`: the curator's methods as HTTP requests, retried without a second charge."""
 
 import secrets
 import time
@@ -133,7 +133,7 @@ def _parse_url(url: str) -> SplitResult | None:
 
 @show_keywords
 class Connection(RemoteStatistics):
-    """A remote curator; each method does the same as the curator's method of that name."""
+    """A remote curator; each method does the same as the method of `Curator` with its name."""
 
     def __init__(self, http: Any, *, wait: Callable[[float], None] = time.sleep) -> None:
         self._http, self._wait = http, wait
@@ -220,16 +220,17 @@ class Connection(RemoteStatistics):
         body = {"queries": texts, "weights": amounts, **call, **encode_price(want)}
         found = self.send("POST", "/v1/release", body)["answers"]
 
-        def interval_fetcher(place: int) -> Callable[[int, float], list[dict[str, Any]]]:
+        def interval_fetcher(index: int) -> Callable[[int, float], list[dict[str, Any]]]:
+            # The same key returns the stored batch, with intervals at another level.
             def fetch(_: int, level: float) -> list[dict[str, Any]]:
                 response = self.send("POST", "/v1/release", {**body, "confidence": level})
-                ends: list[dict[str, Any]] = response["answers"][place]["intervals"]
+                ends: list[dict[str, Any]] = response["answers"][index]["intervals"]
                 return ends
 
             return fetch
 
         return tuple(
-            RemoteAnswer.of(one, interval_fetcher(place)) for place, one in enumerate(found)
+            RemoteAnswer.of(one, interval_fetcher(index)) for index, one in enumerate(found)
         )
 
     def watch(
@@ -244,8 +245,9 @@ class Connection(RemoteStatistics):
     ) -> RemoteWatch:
         """Return a session that reports whether answers exceed a threshold.
 
-        It is stored in the server's ledger, so it outlives this connection (`resume_watch`). A
-        retry after a broken connection finds the same session and is not charged twice.
+        The session is stored in the server's ledger, so it outlives this connection; `resume_watch`
+        continues it. A retry after a broken connection finds the same session and is not charged
+        again.
         """
         bound = None if sensitivity is None else _amount(sensitivity)
         body = {"threshold": float(threshold), "above": above, "sensitivity": bound}
@@ -253,7 +255,7 @@ class Connection(RemoteStatistics):
         return RemoteWatch(self.send("POST", "/v1/watches", body), self.send, self._to_sql)
 
     def resume_watch(self, entry: int) -> RemoteWatch:
-        """Return an open session of `watch` by the entry in its receipt; costs nothing."""
+        """Return a session opened by `watch`, by the entry in its receipt; costs nothing."""
         found = self.send("GET", f"/v1/watches/{int(entry)}")
         return RemoteWatch(found, self.send, self._to_sql)
 
@@ -286,7 +288,7 @@ class Connection(RemoteStatistics):
     def holdout_ask(self, name: str, predictions: Sequence[float]) -> dict[str, Any]:
         """Return the score of predictions on a reusable holdout, one for each of its rows."""
         body = {"predictions": [float(value) for value in predictions]}
-        # No retry: submissions have no idempotency key, so a second try could use up another one.
+        # No retry: requests have no idempotency key, so a second one could use up a submission.
         return self._send_once("POST", f"/v1/holdouts/{quote(name, safe='')}/ask", body)
 
     def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -346,7 +348,7 @@ class Connection(RemoteStatistics):
 
 
 def _retry_advice(body: dict[str, Any] | None) -> str:
-    """Return advice on a retry without a second charge; callers do not know a random key."""
+    """Return advice on a retry without a second charge; a caller does not know a random key."""
     match body:
         case {"fresh": _}:
             return (

@@ -28,10 +28,10 @@ OPTION_NAMES: Final = ("epsilon", "share", "confidence", "fresh", "key")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RemoteEstimate:
-    """Numbers with standard errors and intervals that cover sampling error and noise.
+    """Numbers with standard errors and intervals that account for sampling error and noise.
 
-    ``value``, ``standard_error`` and each end of ``interval`` have the same form: one number, a
-    list, or a dictionary keyed by name. A density has ``edges``; a hypothesis test has a
+    ``value`` and ``standard_error`` are one number, a list, or a dictionary by name; ``interval``
+    has a pair (low, high) instead of each number. A density has ``edges``; a hypothesis test has a
     ``p_value``.
     """
 
@@ -143,7 +143,7 @@ class RemoteEstimateMethods(ABC):
     def _send_estimate(
         self, statistic: str, arguments: Mapping[str, object], want: EstimateArgs
     ) -> RemoteEstimate:
-        """Return the estimate of a statistic; a key makes retries free."""
+        """Return the estimate of a statistic, with a random key if ``want`` has none."""
         prices = cast("dict[str, Any]", want)
         call = {"fresh": prices.pop("fresh", False), "key": prices.pop("key", None)}
         call["key"] = call["key"] or secrets.token_hex(16)
@@ -158,6 +158,7 @@ class RemoteEstimateMethods(ABC):
 
 
 def _restore(numbers: list[float | None], infinity: float) -> list[float]:
+    """Return the numbers with ``infinity`` instead of null."""
     return [infinity if number is None else number for number in numbers]
 
 

@@ -1,4 +1,4 @@
-"""Prices in JSON, HTTP status codes, and errors, shared by client and server."""
+"""Prices in JSON, and the errors of HTTP with their status codes, for both client and server."""
 
 import math
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class EstimateArgs(CostArgs, total=False):
-    """The keyword arguments of an estimate: cost, confidence level, and idempotency."""
+    """The keyword arguments of every estimate: cost, confidence level, and options."""
 
     confidence: Number
     fresh: bool
@@ -64,7 +64,7 @@ def encode_price(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class NotSignedIn(Refusal):
-    """The token is missing, unknown, expired or revoked."""
+    """The token is missing, unknown, expired, or revoked."""
 
     code = "not-signed-in"
 
@@ -108,8 +108,9 @@ class TooManyRequests(Refusal):
 class NotReady(Refusal):
     """The query is still running after the server's longest wait; a retry fetches the answer.
 
-    Unlike other refusals, it can come after the charge. The query keeps running and its answer is
-    stored. The same key, or the same query once it is answered, gets it at no further cost.
+    Unlike other refusals, this one can follow a charge. The query keeps running, and its answer is
+    stored. A retry with the same key is free, and so is the same query without a key once it is
+    answered.
     """
 
     code = "not-ready"
@@ -118,7 +119,7 @@ class NotReady(Refusal):
 class Unreachable(Fault):
     """The connection broke, or a proxy answered instead of the server.
 
-    A charge may have been made; the same key fetches its answer.
+    The query may have been charged; a retry with the same key fetches its answer.
     """
 
     code = "unreachable"

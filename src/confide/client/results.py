@@ -30,6 +30,7 @@ __all__ = [
 ]
 
 Ends = list[dict[str, Any]]
+"""Interval ends, one dictionary per row, with keys such as ``x_low`` and ``x_high``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,11 @@ class RemoteReceipt:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RemoteAnswer:
-    """Noisy values, one row per group, with their intervals, cost, and receipt."""
+    """Noisy values, one row per group, with their intervals, cost, and receipt.
+
+    ``_ends`` are the intervals at the level ``_level``; ``_fetch`` takes an entry and a level, and
+    gets others from the server.
+    """
 
     columns: tuple[str, ...]
     rows: list[dict[str, Any]]
@@ -141,7 +146,7 @@ def read_cost(body: dict[str, Any]) -> Cost:
 
 
 Send = Callable[..., dict[str, Any]]
-"""A function that sends a request: method, path, body."""
+"""A function that sends a method, a path, and perhaps a body, and returns the response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +176,8 @@ class RemoteChoice:
 class RemoteWatch:
     """A session on the server that reports whether answers are above a threshold.
 
-    ``receipt.entry`` is its number, for `Connection.resume_watch`.
+    ``receipt.entry`` is the number of the session, for `Connection.resume_watch`. ``left`` is the
+    number of "above" answers that it can still give.
     """
 
     def __init__(

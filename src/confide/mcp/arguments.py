@@ -1,4 +1,4 @@
-"""Argument types of the tools, with descriptions for the model."""
+"""Argument types of the tools, with descriptions for the model, and the format of results."""
 
 import math
 from collections.abc import Sequence
@@ -144,9 +144,12 @@ def _optional(name: str, annotation: Any) -> Parameter:
 
 
 def _shared_type(listed: Sequence[Argument], *more: Any) -> Any:
-    """Return the union of an argument's types in several statistics, with all descriptions."""
-    kinds = dict.fromkeys(kind for one in listed for kind in one.kinds)
-    texts = dict.fromkeys(one.help for one in listed)
-    distinct = [one for one in texts if not any(o != one and o.startswith(one) for o in texts)]
+    """Return the union of an argument's types in several statistics, and of the types ``more``.
+
+    Its description has all their descriptions, except those that another one begins with.
+    """
+    kinds = dict.fromkeys(kind for argument in listed for kind in argument.kinds)
+    helps = dict.fromkeys(argument.help for argument in listed)
+    distinct = [one for one in helps if not any(o != one and o.startswith(one) for o in helps)]
     kind = reduce(or_, more, checked_type(*kinds))
     return Annotated[kind, Field(description="; or ".join(distinct))]

@@ -23,7 +23,7 @@ from confide.mcp.arguments import omit_none, show_percents
 __all__ = ["HttpBackend", "RequestBody", "ToolBackend", "Tools", "make_tools"]
 
 RequestBody = dict[str, Any]
-"""The JSON body of a request to a server route. Responses also use the route's format."""
+"""The JSON body of a request to a route of the server; results have the format of its response."""
 
 
 class ToolBackend(Protocol):
@@ -140,8 +140,8 @@ ArgumentSchemas = dict[str, Any]
 class Tools(MCPServer[Any]):
     """An MCP server that rejects unknown arguments.
 
-    The MCP package silently drops them: a model that misspells ``bounds`` would pay for an answer
-    to a different query.
+    The MCP package silently drops unknown arguments: a model that misspells ``bounds`` would pay
+    for an answer to a different query.
     """
 
     async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
@@ -169,7 +169,7 @@ def _unknown(given: str, schema: ArgumentSchemas) -> str:
 
 
 def _describe_problems(problems: Sequence[Any], schema: ArgumentSchemas) -> list[str]:
-    """Return one message per invalid argument, with its description but not the submitted value."""
+    """Return a message for each malformed argument, with its description but not its value."""
     found: dict[str, str] = {}
     for problem in problems:
         argument = str(problem["loc"][0])
@@ -199,10 +199,10 @@ def make_tools(backend_of: Callable[[ToolContext], ToolBackend]) -> MCPServer[An
 
 
 def _make_server() -> MCPServer[Any]:
-    """Return a server without tools, and restore the program's logging.
+    """Return a server without tools.
 
-    The MCP package configures the root logger when it creates a server, at a level that logs
-    requests.
+    When the MCP package creates a server, it configures the root logger, at a level that logs
+    requests. This function restores the configuration.
     """
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
@@ -220,6 +220,7 @@ class _ToolRunner:
     backend_of: Callable[[ToolContext], ToolBackend]
 
     async def run(self, context: ToolContext, work: Callable[[ToolBackend], T]) -> T:
+        """Return the result of ``work``, which is called with the backend of the tool call."""
         return await anyio.to_thread.run_sync(self._run_in_thread, context, work)
 
     def _run_in_thread(self, context: ToolContext, work: Callable[[ToolBackend], T]) -> T:
