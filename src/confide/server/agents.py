@@ -1,4 +1,4 @@
-"""The MCP endpoint over HTTP, authenticated by token."""
+"""The MCP endpoint of the server, authenticated by token, and the backend of its tools."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ WATCH_QUERY_ADAPTER: Final = TypeAdapter(requests.WatchQueryRequest)
 
 
 class ServiceBackend:
-    """Tools of one caller, run in the server's process by the code that serves the routes."""
+    """The tools' operations for one caller, run in this process by the code of the routes."""
 
     def __init__(self, service: Service, caller: Caller) -> None:
         self._service, self._caller = service, caller

@@ -1,4 +1,7 @@
-"""The application factory, and its variant that reads `confide.toml`."""
+"""The application: its routes, pages, MCP endpoint, middleware, and error handlers.
+
+`confide serve` runs `open_app` in each worker, which reads the declaration file.
+"""
 
 import logging
 import os
@@ -154,6 +157,7 @@ def _is_browser(request: Request) -> bool:
 
 
 def _refuse_on_page(request: Request, error: ConfideError, status: int) -> Response:
+    """Return the page for an error, or a redirect to the sign-in page."""
     if isinstance(error, NotSignedIn):
         return RedirectResponse("/sign-in", 303)
     return render(

@@ -63,11 +63,11 @@ def describe_errors(problems: Sequence[Any]) -> str:
     found: list[str] = []
     for problem in problems[:5]:
         parts = [str(part) for part in problem["loc"] if part != "body"]
-        # pydantic adds this prefix for a member of a union.
-        place = ".".join(part for part in parts if not part.startswith("constrained-"))
+        # Pydantic adds a part with this prefix for a member of a union.
+        path = ".".join(part for part in parts if not part.startswith("constrained-"))
         is_amount = problem.get("ctx", {}).get("pattern") == AMOUNT_PATTERN
         message = 'or text such as "5%" or "1/20"' if is_amount else problem["msg"]
-        found.append(f"{place[:80] or 'the body'}: {message}")
+        found.append(f"{path[:80] or 'the body'}: {message}")
     return "; ".join(dict.fromkeys(found))
 
 
@@ -113,7 +113,7 @@ async def caller_of_header(
     given: Annotated[HTTPAuthorizationCredentials | None, Depends(BEARER)],
 ) -> Caller:
     """Return the caller whose token is in the header."""
-    # Privacy: a proxy could honor one of two headers, and confide the other.
+    # Privacy: with two headers, a proxy could check one token, and confide use the other.
     if len(request.headers.getlist("authorization")) > 1:
         raise NotSignedIn("send one Authorization header, not several")
     return await _sign_in(request, given.credentials if given else "")

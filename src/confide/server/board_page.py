@@ -1,4 +1,4 @@
-"""The HTML page of leaderboards."""
+"""The HTML page with the leaderboards."""
 
 from typing import Annotated, Any
 

@@ -1,4 +1,4 @@
-"""Leaderboards hosted by the server."""
+"""The leaderboards of a server: reusable holdouts that score predictions."""
 
 import csv
 import io
@@ -17,7 +17,7 @@ __all__ = ["Boards", "read_predictions"]
 class Boards:
     """The leaderboards of a declaration.
 
-    A board keeps scores valid no matter how submissions adapt to them. It gives no privacy
+    Scores stay valid no matter how submissions adapt to earlier scores. A board gives no privacy
     guarantee to the rows behind its labels, and spends nothing from the budget.
     """
 
@@ -69,8 +69,7 @@ def read_predictions(text: str) -> list[float]:
         rows = []
     if rows and not _is_number(rows[0][-1]):
         rows = rows[1:]
-    wrong = next((place for place, row in enumerate(rows) if not _is_number(row[-1])), None)
-    if wrong is not None or not rows:
+    if not rows or not all(_is_number(row[-1]) for row in rows):
         raise BadDeclaration(
             "predictions must be a CSV file whose last column holds numbers alone; send one line "
             "for each row, such as 17,0.25"

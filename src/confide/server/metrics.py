@@ -17,8 +17,8 @@ HELP: Final = {
 class Metrics:
     """The counters of one worker.
 
-    # Privacy: a label is a route, a status, an error code, or yes/no. There are no durations,
-    # because they depend on rows.
+    # Privacy: a label is a route, a status, an error code, yes or no, or a process id. There are no
+    # durations, because they depend on rows.
     """
 
     def __init__(self) -> None:

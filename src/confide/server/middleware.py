@@ -1,4 +1,7 @@
-"""Middleware for body size, response time, headers, logging, and slow clients."""
+"""Middleware for body size, response time, headers, logging, and slow clients.
+
+It runs before authentication, so it does not know the caller until the route has run.
+"""
 
 import asyncio
 import json
@@ -49,10 +52,10 @@ INTERNAL_FAULT: Final = Fault(
 
 
 def record_error(scope: Scope, error: Exception) -> ConfideError:
-    """Record an error for the log line of its request; return the error to show the caller.
+    """Record an error for the log line of its request; return the error to show to the caller.
 
-    # Privacy: for a fault or an unexpected exception, the log gets only its place in the code, and
-    # the caller gets a generic message.
+    # Privacy: for a fault or an unexpected exception, the log gets only its location in the code,
+    # and the caller gets a generic message.
     """
     shown = as_refusal(error) if isinstance(error, ConfideError) else INTERNAL_FAULT
     scope["state"]["code"] = shown.code
@@ -72,7 +75,9 @@ def refusal_body(error: ConfideError) -> dict[str, Any]:
 
 
 def next_multiple(passed: float, period: Fraction) -> float:
-    """Return the wait until the elapsed time is a multiple of ``period``, at least one period.
+    """Return the seconds until the elapsed time is a positive multiple of ``period``.
+
+    A period of 0 means no wait.
 
     >>> next_multiple(0.5, Fraction(2)), next_multiple(2.5, Fraction(2))
     (1.5, 1.5)
@@ -91,7 +96,8 @@ class RequestMiddleware:
     sent at a multiple of that time after its body arrived.
 
     # Privacy: the log records the caller, the route, and the outcome. It contains no address,
-    # query, body, token, value, or duration. A fault is logged by its place, without its message.
+    # query, body, token, value, or duration. A fault is logged by its location in the code, without
+    # its message.
     """
 
     def __init__(
@@ -160,7 +166,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 
 
 class _Exchange:
-    """One request and its response."""
+    """One request and its response: headers, delay, and log line."""
 
     def __init__(self, scope: Scope, send: Send, after: Fraction) -> None:
         self._scope, self._send = scope, send
@@ -228,7 +234,9 @@ HEADER_TIMEOUT: Final = 10.0
 
 
 class TimeoutProtocol(H11Protocol):
-    """HTTP protocol with a timeout for request headers; `RequestMiddleware` limits bodies.
+    """Uvicorn's HTTP protocol, with a timeout for request headers.
+
+    `RequestMiddleware` has a timeout for bodies.
 
     Claim: a client that opens a connection, or starts a request and does not finish its headers,
     holds a socket for at most ``HEADER_TIMEOUT`` seconds, and never a thread.
@@ -242,7 +250,7 @@ class TimeoutProtocol(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Stop the timeout once the headers are complete; restart it after the response."""
+        """Stop the timeout once the headers are complete; start it for the next request."""
         super().data_received(data)
         if self.cycle is not None and not self.cycle.response_complete:
             self._stop()

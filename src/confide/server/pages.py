@@ -1,4 +1,8 @@
-"""HTML pages for analysts: sign in, preview, ask, history, budget."""
+"""HTML pages for analysts: sign in, preview, ask, history, budget.
+
+A form first previews a query. The preview contains a random idempotency key, and the button that
+pays sends it, so that a repeated click is charged once.
+"""
 
 import secrets
 from typing import Annotated, Any, Final
@@ -26,6 +30,7 @@ PAGE_SIZE: Final = 50
 MAX_CHART_ENTRIES: Final = 2_000
 PRICE_KINDS: Final = ("share", "epsilon", "error")
 FRESH_STEP: Final = "anew"
+"""The value of the button that pays for a new answer to an answered query."""
 PAID_STEPS: Final = ("ask", FRESH_STEP)
 INITIAL_FORM: Final = {"sql": "", "by": "share", "amount": "1%"}
 
@@ -116,7 +121,7 @@ async def ask(
         outcome = await service.run_question(caller, work)
     except ConfideError as refusal:
         outcome = {"refusal": record_error(request.scope, refusal)}
-        # The charge may have been made; retrying with the same key resumes it at no extra cost.
+        # The query may have been charged; a retry with the same key costs nothing more.
         if step in PAID_STEPS and isinstance(refusal, Fault | NotReady):
             outcome |= {"key": key, "step": step}
     if "hx-request" in request.headers:

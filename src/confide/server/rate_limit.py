@@ -18,8 +18,8 @@ __all__ = ["RateLimiter"]
 class RateLimiter:
     """A sliding-window limit on requests, and a limit on concurrent queries, per caller.
 
-    Workers count separately, so each admits its fraction of the rate, rounded up. Together they
-    admit the declared rate; a caller who stays connected to one worker gets less.
+    Workers count requests separately, so each admits its fraction of the rate, rounded up. Together
+    they admit about the declared rate; a caller who stays connected to one worker gets less.
     """
 
     def __init__(self, settings: ServerSettings) -> None:

@@ -1,4 +1,4 @@
-"""Template data and charts; HTML is in templates/, CSS and scripts are in static/."""
+"""Data and charts for the templates; HTML is in templates/, CSS and scripts are in static/."""
 
 import json
 import math
@@ -95,9 +95,10 @@ def draw_answer(answer: Answer) -> dict[str, Any]:
 
 
 def draw_burn_down(entries: Sequence[Entry], total: Fraction) -> str:
-    """Return a Vega chart of the budget left after each charge.
+    """Return a Vega chart of the budget left after each charge, as JSON.
 
-    It is an empty string if there are no charges.
+    ``entries`` are the charges, oldest first, and ``total`` is the share before the first one.
+    Without charges, the result is an empty string.
     """
     if not entries:
         return ""
@@ -121,7 +122,7 @@ def draw_burn_down(entries: Sequence[Entry], total: Fraction) -> str:
 
 
 def draw_spending(entries: Sequence[Entry]) -> str:
-    """Return a Vega chart of each analyst's spending over time."""
+    """Return a Vega chart of each analyst's spending over time, as JSON."""
     spent: defaultdict[str, Fraction] = defaultdict(Fraction)
     rows: list[dict[str, Any]] = []
     for entry in entries:
@@ -147,7 +148,7 @@ def draw_spending(entries: Sequence[Entry]) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return a chart with null for infinities, which JSON lacks; Vega skips nulls."""
+    """Return a chart with null instead of infinities, which JSON lacks; Vega skips nulls."""
     match value:
         case dict():
             return {name: _finite(part) for name, part in value.items()}

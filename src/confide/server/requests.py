@@ -1,4 +1,4 @@
-"""Request schemas; those for statistics are generated from the registry."""
+"""Schemas of request bodies; those for statistics are generated from the registry."""
 
 from functools import lru_cache, reduce
 from operator import or_
@@ -104,7 +104,7 @@ class StatisticRequest(_ChargedRequest):
 
 @lru_cache
 def any_statistic(specs: tuple[StatisticSpec[Any], ...]) -> Any:
-    """Return the type of a request for any of these statistics."""
+    """Return the union of the request schemas of these statistics, told apart by ``statistic``."""
     requests = tuple(map(_request_type, specs))
     return Annotated[reduce(or_, requests), Field(discriminator="statistic")]
 

@@ -1,4 +1,4 @@
-"""Response schemas."""
+"""Schemas of response bodies; `serialization` fills most of them in."""
 
 from typing import Annotated, Literal
 
@@ -38,6 +38,8 @@ AMOUNT_PATTERN = r"^[0-9]{1,40}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,2})?(/[0-9]{1,4
 
 
 class Schema(BaseModel):
+    """The base class of all schemas: no unknown fields, no coercion, no infinite numbers."""
+
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True, frozen=True)
 
 

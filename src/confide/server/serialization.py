@@ -76,7 +76,7 @@ def show_estimate(
 
 
 def show_answer(answer: Answer, confidence: float) -> responses.AnswerResponse:
-    """Return an answer with its intervals at one confidence level."""
+    """Return an answer with its intervals at the requested confidence level."""
     ends = answer.interval_rows(confidence)
     return responses.AnswerResponse(
         columns=list(answer.columns),

@@ -1,5 +1,7 @@
 """`Service`: all server operations, run for a caller within the limit of their token.
 
+Routes, pages, and the MCP endpoint parse requests, call this module, and format its results.
+
 # Privacy: no request contains a function, a path, or an address. Only the owner's code sees rows.
 """
 
@@ -71,7 +73,7 @@ class Caller:
 
     @property
     def account(self) -> str:
-        """The rate limit key, which all tokens of one analyst share."""
+        """The name for which rate limits count requests; all tokens of one analyst share it."""
         return f"{self.token.role}:{self.token.name}"
 
     @property
@@ -123,7 +125,7 @@ class Service:
     async def run_question(self, caller: Caller, work: Callable[[], T]) -> T:
         """Return the result of a query, or raise `NotReady` after the longest wait.
 
-        After that, the query keeps running in its slot, and its answer is stored.
+        In the latter case the query keeps running and occupies its slot, and its answer is stored.
         """
         slot = ExitStack()
         slot.enter_context(self.rate_limiter.query_slot(caller.account))
@@ -133,8 +135,8 @@ class Service:
                 return work()
 
         task = asyncio.get_running_loop().run_in_executor(self._pool, guarded)
-        # Privacy: asyncio logs the message of an exception that was never retrieved, and it may
-        # quote a row. The caller may have left by then, so retrieve it here.
+        # Privacy: asyncio logs the message of an exception that is never retrieved, and the message
+        # may quote a row. The caller may leave before the task ends, so retrieve it here.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.wait([task], timeout=float(self.settings.longest_wait))
         if task.done():
@@ -213,7 +215,7 @@ class Service:
         Answers that are already paid for are tried first, so a spent token still gets them.
 
         # Privacy: the token is charged before the ledger, so a crash in between leaves less to
-        # spend, never more. The charge is undone only if the ledger charged nothing.
+        # spend, never more. The token's charge is undone only if the ledger charged nothing.
         """
         with suppress(NotPaid):
             return work(paid_only(curator), price_args)
@@ -297,7 +299,7 @@ class Service:
 
 
 def _is_reused(found: Any) -> bool:
-    """Return whether an answer was reused; a batch is reused as a unit."""
+    """Return whether an answer was reused; a batch is reused as a whole."""
     one = found[0] if isinstance(found, tuple) else found
     return bool(getattr(one, "reused", False))
 
@@ -316,6 +318,7 @@ def estimate(
 
 
 PriceFields = dict[str, Any]
+"""The price of a request, as keyword arguments for the curator."""
 
 
 def choose(

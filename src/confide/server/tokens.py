@@ -1,7 +1,8 @@
 """The token store: who can call the server, until when, and how much they can spend.
 
-A token has 256 secret bits and is shown once. Only its SHA-256 is stored, without a salt, because
-guessing 256 random bits is infeasible. The part before the dot identifies the row.
+A token has 256 secret bits and is shown once. The store has only its SHA-256 hash, without a salt,
+because guessing 256 random bits is infeasible. The part of a token before the dot is its id, which
+is not secret.
 """
 
 import hashlib
@@ -68,13 +69,13 @@ LAYOUT_TABLE: Final = Table(
     Column("only", Integer, primary_key=True),
     Column("version", Integer, nullable=False),
 )
-"""One row: the layout version of these tables."""
+"""A table with one row: the layout version of the server's tables."""
 
 
 def open_tables(address: str | Path | None) -> Database:
     """Return the database of the server's tables, which are created if missing.
 
-    ``address`` is the ledger's; None uses a temporary file.
+    ``address`` is that of the ledger's database; None means a temporary file.
 
     Raises:
         BadDeclaration: the file belongs to another program.
@@ -126,9 +127,9 @@ class Role(StrEnum):
 class Token:
     """A stored token, without its secret; times are seconds since 1970.
 
-    ``name`` is the analyst whose limits apply. An agent's token has the agent's name as its
-    ``label``, and a ``limit`` on its own spending. ``parent`` is the token that issued it; a token
-    is valid only as long as its parent.
+    ``name`` is that of the owner, or of the analyst whose limits apply. An analyst can create a
+    token for an agent. It has the agent's name as its ``label``, a ``limit`` on its own spending,
+    and the id of the analyst's token as its ``parent``. It is valid only as long as its parent.
     """
 
     id: str
@@ -207,18 +208,18 @@ class TokenStore:
     def find(self, text: str) -> Token | None:
         """Return the valid token with this text, or None if it is unknown, expired, or revoked.
 
-        Why: the row is found by the part that is not secret. A digest is compared in constant time
-        whether or not there is a row, so timing reveals nothing about any secret.
+        Why: the row is found by the id, which is not secret. A hash is compared in constant time
+             whether or not there is a row, so timing reveals nothing about any secret.
         """
-        shape = TOKEN_PATTERN.match(text)
-        row = self._row(shape[1]) if shape else None
-        kept = row["digest"] if row else DUMMY_DIGEST
-        is_same = hmac.compare_digest(_digest(text), kept)
+        matched = TOKEN_PATTERN.match(text)
+        row = self._row(matched[1]) if matched else None
+        stored = row["digest"] if row else DUMMY_DIGEST
+        is_same = hmac.compare_digest(_digest(text), stored)
         if not row or not is_same:
             return None
         found, now = _token(row), self._clock()
-        above = self._row(found.parent) if found.parent else None
-        is_orphan = found.parent is not None and (above is None or not _token(above).is_live(now))
+        parent = self._row(found.parent) if found.parent else None
+        is_orphan = found.parent is not None and (parent is None or not _token(parent).is_live(now))
         return found if found.is_live(now) and not is_orphan else None
 
     def refresh(self, token: Token) -> Token:
@@ -240,9 +241,13 @@ class TokenStore:
         return self._row(token_id) is not None
 
     def spend(self, token: Token, share: Share) -> None:
-        """Charge a token against its own limit, before its query runs.
+        """Charge a share to a token's own limit, before its query runs.
 
-        Why: one guarded UPDATE compares and adds in integer units, so no race can exceed the limit.
+        Why: a single UPDATE compares and adds integer units, so concurrent charges cannot exceed
+             the limit.
+
+        Raises:
+            BudgetExceeded: the share is larger than the remaining limit.
         """
         fits = or_(
             TOKENS.c.limit_units.is_(None),
@@ -263,7 +268,8 @@ class TokenStore:
     def refund(self, token: Token, share: Share) -> None:
         """Undo a charge of `spend` for a query that cost nothing: refused, or answered before.
 
-        # Privacy: both are known from the ledger alone; a query that read data is never refunded.
+        # Privacy: both cases are known without reading rows; a query that read rows is never
+        # refunded.
         """
         undo = update(TOKENS).where(TOKENS.c.id == token.id)
         undo = undo.values(spent_units=TOKENS.c.spent_units - share.units)
