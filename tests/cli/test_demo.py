@@ -43,7 +43,7 @@ def test_the_demo_covers_all_outcomes(outcomes: list[Outcome]) -> None:
 
 def test_the_demo_chooses_the_most_frequent_keys(outcomes: list[Outcome]) -> None:
     """One query returns three groups and no number, with a bound on the regret."""
-    [top] = [one for one in outcomes if "LIMIT 3" in one.asked.sql]
+    [top] = [one for one in outcomes if "LIMIT 3" in one.query.sql]
 
     assert top.figures is not None
     assert (("education", "health"), 3) == (top.figures.columns, len(top.figures.rows))
@@ -88,7 +88,7 @@ def test_the_page_needs_nothing_else(outcomes: list[Outcome]) -> None:
     charts = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
 
     assert [] == parser.outside
-    assert [] == [one.asked.title for one in outcomes if one.asked.title not in page]
+    assert [] == [one.query.title for one in outcomes if one.query.title not in page]
     assert len(charts) >= 4
     assert charts == [chart for chart in charts if ET.fromstring(chart) is not None]
 

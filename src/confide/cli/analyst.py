@@ -51,7 +51,7 @@ class PriceOptions:
         return (self.epsilon, self.share, self.error) != (None, None, None)
 
     def given(self) -> dict[str, Any]:
-        """Return the options that were typed, as arguments for the curator."""
+        """Return the options that were typed, as keyword arguments for the curator."""
         typed = {"epsilon": self.epsilon, "share": self.share, "error": self.error}
         named = {name: value for name, value in typed.items() if value is not None}
         if len(named) != 1:
@@ -145,6 +145,7 @@ def _open(config: Path, url: str | None) -> "AbstractContextManager[Curator | Co
 
 
 def _open_here(config: Path) -> "Curator":
+    """Return the curator that a file declares, with a status line while it opens."""
     with Console(stderr=True).status("opening the declared tables"):
         return open_curator(config)
 

@@ -1,6 +1,7 @@
-"""Commands, their options, and exit codes.
+"""The commands with their options, and the exit codes.
 
-Each command imports its implementation when it runs, so that ``confide --help`` stays fast.
+Modules next to this one implement the commands. They are imported when a command runs, so that
+``confide --help`` stays fast.
 """
 
 from enum import StrEnum
@@ -323,7 +324,7 @@ def mcp(url: Url = None, config: Config = DEFAULT_CONFIG) -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line; exit with 0, 1 (refusal), 2 (wrong use or declaration), 3 (fault)."""
+    """Run the command line; exit with 0, 1 (refusal), 2 (usage or declaration error), 3 (fault)."""
     app()
     raise SystemExit(0)
 

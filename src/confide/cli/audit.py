@@ -45,18 +45,18 @@ def run_audit(console: Console, config: Path, page: Path, *, is_quick: bool) -> 
 
 
 def show_report(console: Console, report: Report) -> None:
-    """Print, for each subject, the neighboring datasets with the strongest evidence against it."""
+    """Print each audited subject, with the datasets that give the strongest evidence against it."""
     table = make_table("on trial, and what its neighbours differ in", title="Audit", is_light=True)
     table.caption = str(report)
     table.add_column("claimed", max_width=len("delta 0.0138"))
     for heading in ("found", "samples"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("verdict", max_width=len(Verdict.ACQUITTED))
-    nearest: dict[str, Finding] = {}
+    strongest: dict[str, Finding] = {}
     for finding in report.findings:
-        if _rank(finding) > _rank(nearest.get(finding.subject)):
-            nearest[finding.subject] = finding
-    for finding in nearest.values():
+        if _rank(finding) > _rank(strongest.get(finding.subject)):
+            strongest[finding.subject] = finding
+    for finding in strongest.values():
         table.add_row(*_cells(finding), style=_style(finding))
     console.print(table)
 

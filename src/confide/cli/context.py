@@ -1,4 +1,4 @@
-"""Functions that open the declaration, ledger, curator, or connection of a command."""
+"""Functions with which commands open a curator, a ledger, or a connection to a server."""
 
 import os
 from pathlib import Path
@@ -62,8 +62,8 @@ def warn_without_ledger(console: Console, ledger: object) -> None:
 
 def check_writable(path: Path) -> None:
     """Raise BadDeclaration for an output file that cannot be written, before any work is done."""
-    place = path if path.exists() else path.parent
-    if path.is_dir() or not path.parent.is_dir() or not os.access(place, os.W_OK):
+    target = path if path.exists() else path.parent
+    if path.is_dir() or not path.parent.is_dir() or not os.access(target, os.W_OK):
         raise BadDeclaration(f"{path} cannot be written; name another file")
 
 

@@ -1,7 +1,8 @@
-"""`confide demo`: sample survey, queries, mechanisms, and the HTML report.
+"""`confide demo`: queries on the sample survey with an HTML report, and single mechanisms.
 
-Each patient counts once in every query below. Neighboring tables differ by one patient, so a count
-changes by at most 1, and a sum of nights by at most `MAX_NIGHTS`.
+The mechanisms run on an invented clinic. Each patient counts once in every query on it, and
+neighboring datasets differ in one patient. So a count changes by at most 1, and a sum of nights by
+at most `MAX_NIGHTS`.
 """
 
 import math
@@ -48,7 +49,7 @@ DELTA: Final = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class DemoRow:
-    """One mechanism of the demo, with its query and answer."""
+    """One line about a mechanism: its query, answer, interval, and loss."""
 
     mechanism: str
     question: str
@@ -80,7 +81,7 @@ def run_mechanisms(console: Console) -> None:
 
 
 def count_smokers() -> DemoRow:
-    """Return one noisy count."""
+    """Return the line about a noisy count."""
     mechanism = Laplace(sensitivity=1, epsilon=0.5)
     answer = int(mechanism.release(SMOKERS))
     interval = around(answer, mechanism.interval(0.95))
@@ -88,7 +89,10 @@ def count_smokers() -> DemoRow:
 
 
 def count_wards() -> DemoRow:
-    """Return a noisy histogram; a patient is in one ward, so all counts together change by 1."""
+    """Return the line about a noisy histogram.
+
+    A patient is in one ward, so one more patient changes all counts together by 1.
+    """
     mechanism = Laplace(sensitivity=1, epsilon=0.5)
     answers = [int(count) for count in mechanism.release(list(WARDS.values()))]
     intervals = [around(answer, mechanism.interval(0.95)) for answer in answers]
@@ -103,7 +107,7 @@ def count_wards() -> DemoRow:
 
 
 def sum_nights() -> DemoRow:
-    """Return a noisy sum of bounded values."""
+    """Return the line about a noisy sum of bounded values."""
     mechanism = Gaussian(sensitivity=MAX_NIGHTS, epsilon=1.0, delta=DELTA)
     answer = int(mechanism.release(NIGHTS))
     interval = around(answer, mechanism.interval(0.95))
@@ -112,14 +116,14 @@ def sum_nights() -> DemoRow:
 
 
 def choose_condition() -> DemoRow:
-    """Choose the largest of several counts; one more patient only raises scores."""
+    """Return the line about the choice of the largest of several counts."""
     mechanism = Exponential(sensitivity=1, epsilon=0.5)
     chosen = list(CONDITIONS)[mechanism.choose(list(CONDITIONS.values()))]
     return DemoRow("Exponential", "Which condition is most common?", chosen, "", mechanism.loss)
 
 
 def flip_condition() -> DemoRow:
-    """Choose by permute-and-flip, which has a smaller error at the same epsilon."""
+    """Return the line about permute-and-flip, which has a smaller error at the same epsilon."""
     mechanism = PermuteAndFlip(sensitivity=1, epsilon=0.5)
     chosen = list(CONDITIONS)[mechanism.choose(list(CONDITIONS.values()))]
     return DemoRow(
@@ -128,7 +132,10 @@ def flip_condition() -> DemoRow:
 
 
 def watch_months() -> DemoRow:
-    """Find the first month above a threshold, at a cost that does not depend on those below it."""
+    """Return the line about a sparse vector: it finds the first month above a threshold.
+
+    The cost does not depend on the number of months below the threshold.
+    """
     mechanism = SparseVector(CALL_THRESHOLD, above=1, sensitivity=1, epsilon=1.0)
     found = next(
         (month for month, calls in CALLS_PER_MONTH.items() if mechanism.ask(calls)), "none"
@@ -138,7 +145,7 @@ def watch_months() -> DemoRow:
 
 
 def around(answer: int, noise: Sequence[float]) -> str:
-    """Return the interval of the exact value: the answer minus the range of the noise."""
+    """Return the interval for the exact value: the answer minus the noise, from low to high."""
     low, high = noise
     return f"{math.floor(answer - high)} to {math.ceil(answer - low)}"
 
@@ -161,7 +168,7 @@ def text_above(value: float | Fraction) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DemoQuery:
-    """One query of the demo, with its title, SQL, cost or target error, and remark."""
+    """One query of the demo, with its title, SQL, cost or target margin of error, and remark."""
 
     title: str
     sql: str
@@ -263,9 +270,13 @@ EPSILON: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a query: its result, or the reason for a refusal."""
+    """The outcome of a query: its result, or the reason for a refusal.
 
-    asked: DemoQuery
+    ``expected`` describes the margins of error that the preview showed, and ``left`` is the
+    remaining share of the budget.
+    """
+
+    query: DemoQuery
     expected: str
     figures: Figures | None
     refusal: str
@@ -285,8 +296,8 @@ def run_demo(console: Console, report: Path) -> None:
         "Noise differs at every run.",
     )
     outcomes: list[Outcome] = []
-    for number, asked in enumerate(QUESTIONS, start=1):
-        outcome = ask(curator, asked)
+    for number, query in enumerate(QUESTIONS, start=1):
+        outcome = ask(curator, query)
         show_outcome(console, number, outcome, budget_line(curator.budget))
         outcomes.append(outcome)
     report.write_text(write_report(outcomes, EPSILON), encoding="utf-8")
@@ -309,32 +320,32 @@ def write_sample(console: Console, path: Path) -> None:
     )
 
 
-def ask(curator: Curator, asked: DemoQuery) -> Outcome:
+def ask(curator: Curator, query: DemoQuery) -> Outcome:
     """Return the outcome of a query; a refused query costs nothing."""
     figures, refusal, expected, cost, is_reused = None, "", "", Fraction(0), False
     try:
-        expected = _describe_error(curator.preview(asked.sql, **asked.want))
-        answer = curator.sql(asked.sql, **asked.want)
+        expected = _describe_error(curator.preview(query.sql, **query.want))
+        answer = curator.sql(query.sql, **query.want)
         figures, cost, is_reused = figures_of(answer), answer.cost.share, answer.reused
     except Refusal as error:
         refusal = str(error)
     left = curator.budget.left.share
-    return Outcome(asked, expected, figures, refusal, cost, left, is_reused)
+    return Outcome(query, expected, figures, refusal, cost, left, is_reused)
 
 
 def show_outcome(console: Console, number: int, outcome: Outcome, budget: str) -> None:
     """Print one query, its answer, and the remaining budget."""
     console.print()
-    console.rule(f"[bold]{number}. {outcome.asked.title}", align="left")
-    print_message(console, outcome.asked.sql, style="cyan", hang=2)
+    console.rule(f"[bold]{number}. {outcome.query.title}", align="left")
+    print_message(console, outcome.query.sql, style="cyan", hang=2)
     if outcome.expected:
         print_message(console, outcome.expected, style="dim")
     if outcome.figures is not None:
         show_figures(console, outcome.figures)
     else:
         print_message(console, f"refused: {outcome.refusal}", style="yellow", hang=2)
-    if outcome.asked.remark:
-        print_message(console, outcome.asked.remark, style="italic")
+    if outcome.query.remark:
+        print_message(console, outcome.query.remark, style="italic")
     print_message(console, f"{describe_cost(outcome)}; {budget}")
 
 
@@ -348,7 +359,7 @@ def describe_cost(outcome: Outcome) -> str:
 
 
 def _describe_error(preview: Preview) -> str:
-    """Return the predicted error of an answer, in words."""
+    """Return the margins of error that a preview predicts, in words."""
     known = [f"{name} +-{width:,.4g}" for name, width in preview.errors.items() if width]
     if preview.regret is not None:
         known = [f"a chosen group is within {preview.regret:,.4g} of the largest one left"]
@@ -374,7 +385,9 @@ svg { max-width: 100%; height: auto; display: block; margin-top: .8rem; }
 
 def write_report(outcomes: Sequence[Outcome], epsilon: int) -> str:
     """Return the report as one HTML page."""
-    sections = "".join(_section(place, outcome) for place, outcome in enumerate(outcomes, start=1))
+    sections = "".join(
+        _section(number, outcome) for number, outcome in enumerate(outcomes, start=1)
+    )
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -388,9 +401,9 @@ def write_report(outcomes: Sequence[Outcome], epsilon: int) -> str:
     )
 
 
-def _section(place: int, outcome: Outcome) -> str:
-    asked = outcome.asked
-    parts = [f"<h2>{place}. {escape(asked.title)}</h2>", f"<pre>{escape(asked.sql)}</pre>"]
+def _section(number: int, outcome: Outcome) -> str:
+    query = outcome.query
+    parts = [f"<h2>{number}. {escape(query.title)}</h2>", f"<pre>{escape(query.sql)}</pre>"]
     if outcome.expected:
         expected = outcome.expected.replace("+-", "\N{PLUS-MINUS SIGN}")
         parts.append(f'<p class="note">{escape(expected)}</p>')
@@ -398,8 +411,8 @@ def _section(place: int, outcome: Outcome) -> str:
         parts += [_table(outcome.figures), *draw_charts(outcome.figures)]
     else:
         parts.append(f'<pre class="refused">{escape(outcome.refusal)}</pre>')
-    if asked.remark:
-        parts.append(f"<p>{escape(asked.remark)}</p>")
+    if query.remark:
+        parts.append(f"<p>{escape(query.remark)}</p>")
     left = percent(outcome.left, down=True)
     parts.append(
         f'<div class="note cost">{describe_cost(outcome)}; {left} of the budget left</div>'
@@ -418,14 +431,14 @@ def _table(figures: Figures) -> str:
         for name in figures.columns
     )
     rows = "".join(
-        f"<tr>{_cells(figures, place, noisy)}</tr>" for place in range(len(figures.rows))
+        f"<tr>{_cells(figures, index, noisy)}</tr>" for index in range(len(figures.rows))
     )
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _cells(figures: Figures, place: int, noisy: set[str]) -> str:
+def _cells(figures: Figures, index: int, noisy: set[str]) -> str:
     parts: list[str] = []
-    for name, cell in zip(figures.columns, figures.rows[place], strict=True):
+    for name, cell in zip(figures.columns, figures.rows[index], strict=True):
         if name not in noisy:
             parts.append(f"<td>{escape(cell.text)}</td>")
             continue

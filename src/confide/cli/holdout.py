@@ -1,4 +1,4 @@
-"""The `confide holdout` commands: plan a holdout, and run an experiment with one."""
+"""The `confide holdout` commands: plan a holdout, and run the published experiment."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

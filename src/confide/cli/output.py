@@ -1,4 +1,4 @@
-"""Tables and messages that fit the terminal."""
+"""Tables and messages that fit the terminal, for all commands."""
 
 import math
 import re
@@ -38,14 +38,14 @@ ARGUMENT: Final = re.compile(
     r"|(?<![\w(-])(?P<name>epsilon|share|error|confidence|fresh)="
     r"(?P<value>(?>\w[\w.%/]*\b|))(?!, delta)"
 )
-"""A quoted string, which an apostrophe within a word does not open, or a keyword argument."""
+"""A quoted string or a keyword argument; an apostrophe within a word does not begin a string."""
 
 
 def print_message(console: Console, text: str, *, style: str = "", hang: int = 0) -> None:
     """Print a message, wrapped at spaces on a terminal and unchanged elsewhere.
 
-    A line that has carets below it stays unchanged. Continuation lines are indented ``hang``
-    columns more than the first line.
+    A line that is marked by carets below it is never wrapped. Continuation lines are indented
+    ``hang`` columns more than the first line.
     """
     lines = text.splitlines()
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
@@ -75,8 +75,8 @@ def _fill(line: str, width: int, hang: int) -> str:
 def name_options(message: str) -> str:
     """Return a message with Python keyword arguments rewritten as command-line options.
 
-    Arguments inside a call, or followed by a delta, describe a budget and stay unchanged, as do
-    quoted strings.
+    Arguments inside a call, or followed by a delta, describe a budget. They stay unchanged, and so
+    do quoted strings.
 
     >>> name_options("pass epsilon= or share=; share=5 is too much; ask with fresh=True")
     'pass --epsilon or --share; --share 5 is too much; ask with --fresh'
@@ -115,13 +115,13 @@ def _add_column(table: Table, heading: str, *, is_right: bool) -> None:
 
 def show_figures(console: Console, figures: Figures) -> None:
     """Print an answer with a 95% interval next to each noisy column."""
-    wide = _spread(figures)
-    wanted = console.measure(wide, options=console.options.update(width=MAX_WIDTH)).maximum
-    is_narrow = wanted > console.width
-    console.print(_stack(figures) if is_narrow and figures.noisy_columns() else wide)
+    wide = _wide_table(figures)
+    needed = console.measure(wide, options=console.options.update(width=MAX_WIDTH)).maximum
+    is_narrow = needed > console.width
+    console.print(_narrow_table(figures) if is_narrow and figures.noisy_columns() else wide)
 
 
-def _spread(figures: Figures) -> Table:
+def _wide_table(figures: Figures) -> Table:
     """Return a table with one row per group."""
     noisy = set(figures.noisy_columns())
     table = Table()
@@ -137,8 +137,8 @@ def _spread(figures: Figures) -> Table:
     return table
 
 
-def _stack(figures: Figures) -> Table:
-    """Return a table with one row per number, for terminals too narrow for one row per group."""
+def _narrow_table(figures: Figures) -> Table:
+    """Return a table with one row per number."""
     noisy = figures.noisy_columns()
     keys = [name for name in figures.columns if name not in noisy]
     table = make_table(*keys, "column", "value", "95 % interval", right=("value", "95 % interval"))

@@ -181,7 +181,7 @@ def _check_ledger(declaration: Declaration) -> Iterator[CheckFinding]:
 
 
 def _opening(declaration: Declaration) -> Filter:
-    """Return the budget that is declared, by which a ledger knows its own again."""
+    """Return the declared budget as a filter, which an existing ledger must match."""
     budget = declaration.budget
     return auto_filter(budget.epsilon, budget.delta, budget.accounting)
 
@@ -214,7 +214,10 @@ def print_ledger(console: Console, config: Path, *, is_verified: bool) -> None:
 
 
 def accept_lost_anchor(console: Console, config: Path) -> None:
-    """Record that the ledger's anchor is lost, so that the ledger goes on with the one declared."""
+    """Record that the ledger's anchor is lost, so that the ledger can be opened again.
+
+    Afterward it uses the declared anchor, or none.
+    """
     declaration = read_toml(config)
     if declaration.ledger is None:
         raise BadDeclaration(
@@ -243,7 +246,7 @@ def accept_lost_anchor(console: Console, config: Path) -> None:
 
 
 def _show_losses(console: Console, losses: Iterable[LostAnchor]) -> None:
-    """Print at which records the owner accepted that an anchor was lost."""
+    """Print when the owner accepted the loss of an anchor, and at which record of the ledger."""
     for loss in losses:
         then = "another anchor was named" if loss.is_anchored else "the ledger went on without one"
         print_message(
@@ -255,7 +258,7 @@ def _show_losses(console: Console, losses: Iterable[LostAnchor]) -> None:
 
 
 def export_ledger(console: Console, config: Path, path: Path) -> None:
-    """Write the history to a new file."""
+    """Write every charge, without values, to a new file."""
     ledger = open_declared_ledger(read_toml(config))
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -274,7 +277,7 @@ def export_ledger(console: Console, config: Path, path: Path) -> None:
 
 
 def print_recount(console: Console, path: Path) -> None:
-    """Print the total of an exported file, without needing the ledger or the data."""
+    """Print the recomputed total of an exported file; needs neither the ledger nor the data."""
     try:
         with path.open(encoding="utf-8") as file:
             found = recount(file)

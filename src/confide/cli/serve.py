@@ -65,7 +65,7 @@ def run_server(console: Console, config: Path, host: str, port: int, workers: in
 
 
 def _check_address(host: str, port: int) -> None:
-    """Raise BadDeclaration for an address that cannot be bound, before reporting that it is."""
+    """Raise BadDeclaration for an address that the server cannot listen on."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -156,4 +156,5 @@ def _open(config: Path) -> "tuple[Declaration, token_store.TokenStore]":
 
 
 def _day(seconds: int) -> str:
+    """Return the UTC date of a time in seconds since 1970."""
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()
