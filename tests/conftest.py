@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from support.entropy import SeededEntropy
 from support.environment import clear_environment
+from support.guard import guard_on, turn_guard_off
 from support.oracle import ask_oracle
 from support.postgres import Postgres, run_postgres
 from support.progress import Progress
@@ -35,8 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Choose the seed for the whole run, and clear the settings of the shell."""
+    """Choose the seed for the whole run; clear the settings of the shell and the spending guard."""
     clear_environment(os.environ)
+    turn_guard_off()
     nightly = bool(config.getoption("--nightly"))
     settings.load_profile("nightly" if nightly else "fixed")
     chosen = secrets.token_hex(16) if nightly else SEED
@@ -95,6 +97,13 @@ def is_property(item: pytest.Item) -> bool:
 def entropy(request: pytest.FixtureRequest) -> SeededEntropy:
     """Return bits that are determined by the run's seed and the test's name."""
     return SeededEntropy(request.config.stash[SEED_KEY], request.node.nodeid)
+
+
+@pytest.fixture
+def spending_guard() -> Iterator[None]:
+    """Turn on the users' default for the largest share that a query costs unconfirmed."""
+    with guard_on():
+        yield
 
 
 @pytest.fixture

@@ -66,7 +66,7 @@ def tracing() -> Chart:
     rows = {"who": range(MEMBERS), **dict(zip(names, everyone[:MEMBERS].T, strict=True))}
     columns = dict.fromkeys(names, Int(0, 1))
     table = Table("people", pa.table(rows), unit="who", columns=columns, unique=True)
-    curator = Curator([table], budget=Budget(1))
+    curator = Curator([table], budget=Budget(1, max_share_per_query=1))
     told: dict[str, Any] = {}
     for start in range(0, COLUMNS, 100):
         sums = ", ".join(f"SUM({name}) AS {name}" for name in names[start : start + 100])

@@ -22,7 +22,7 @@ NEEDS = re.compile(r"[Nn]eeds\s+`pip install ([^`]+)`")
 OPEN = """
 import confide as cf
 from confide.examples import sample_table
-curator = cf.Curator([sample_table()], budget=cf.Budget(epsilon=2.0))
+curator = cf.Curator([sample_table()], budget=cf.Budget(epsilon=10.0))
 """
 USES = {
     "core": OPEN

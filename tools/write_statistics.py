@@ -131,7 +131,8 @@ def write_methods(specs: Iterable[StatisticSpec[Any]]) -> str:
 
 def write_method(spec: StatisticSpec[Any]) -> str:
     """Return the source of a method that calls a statistic's estimator."""
-    options = ["fresh: bool = False", "key: str | None = None", "**want: Unpack[CostArgs]"]
+    shared = ["fresh: bool = False", "key: str | None = None", "confirm: bool = False"]
+    options = [*shared, "**want: Unpack[CostArgs]"]
     listed = signature(spec.fields, options)
     given = [f"{one.name}={one.name}" if one.is_keyword else one.name for one in spec.fields]
     made = f"{last(module_of(spec.arguments))}.{spec.arguments.__name__}({', '.join(given)})"
@@ -141,7 +142,7 @@ def write_method(spec: StatisticSpec[Any]) -> str:
         "@refusing",
         f'def {spec.name}({listed}) -> "{result_of(spec).__name__}":',
         *docstring(spec.summary, spec.details),
-        "    context = self._context(want, fresh=fresh, key=key)",
+        "    context = self._context(want, fresh=fresh, key=key, confirm=confirm)",
         f"    return {called}",
     ]
     return indent(lines, 4) + "\n"

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Table,
         Text,
     )
+    from confide.execution import ConfirmationRequired
     from confide.holdout import Holdout
     from confide.ledger import KeyUsed
     from confide.loss import compose
@@ -58,6 +59,7 @@ __all__ = [
     "BudgetExceeded",
     "Category",
     "ConfideError",
+    "ConfirmationRequired",
     "Cost",
     "Curator",
     "Date",
@@ -108,6 +110,7 @@ _HOMES: Final = {
     "connect": "confide.client",
     **dict.fromkeys(("Answer", "Cost"), "confide.release"),
     "compose": "confide.loss",
+    "ConfirmationRequired": "confide.execution",
     "KeyUsed": "confide.ledger",
     "Holdout": "confide.holdout",
 }

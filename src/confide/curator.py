@@ -12,6 +12,7 @@ from confide.engines import open_engine
 from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.exact import Number
 from confide.execution.batch import Batch, choose_among, pair_candidates, release_batch
+from confide.execution.confirmation import confirmation_note, find_max_share
 from confide.execution.executor import (
     Executor,
     QueryOptions,
@@ -132,7 +133,13 @@ class Curator(StatisticMethods, WatchMethods):
         return limited
 
     def sql(
-        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Unpack[PriceArgs]
+        self,
+        text: str,
+        *,
+        fresh: bool = False,
+        key: str | None = None,
+        confirm: bool = False,
+        **want: Unpack[PriceArgs],
     ) -> Answer:
         """Return the answer to a SQL query.
 
@@ -140,9 +147,11 @@ class Curator(StatisticMethods, WatchMethods):
         of the budget), and ``error=`` (the half-width wanted for every column, at ``confidence=``).
         A query that was answered before returns the stored answer for free, unless ``fresh`` is set
         or the stored answer's error is larger than ``error=``. The same ``key`` returns the same
-        answer and is charged once, even after a failure.
+        answer and is charged once, even after a failure. A cost above the owner's
+        ``max_share_per_query`` needs ``confirm=True``.
         """
-        return self._answer(text, Price.of(want), QueryOptions.of(fresh=fresh, key=key))
+        options = QueryOptions.of(fresh=fresh, key=key, confirm=confirm)
+        return self._answer(text, Price.of(want), options)
 
     def preview(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Preview:
         """Return the predicted cost and error of an answer, without spending budget.
@@ -153,15 +162,11 @@ class Curator(StatisticMethods, WatchMethods):
         payable, price = self._payable(query), Price.of(want)
         share, level = self._planner.share_for(payable, price), price.level
         cost, reused = self.cost(share), self._is_kept(payable, price)
-        plan = payable.at(share)
+        plan, limit = payable.at(share), find_max_share(self._planner.pricing, self.analyst)
+        needs_confirmation = share.fraction > limit and not reused
+        notes = (*plan.notes, confirmation_note(limit)) if needs_confirmation else plan.notes
         return Preview(
-            cost,
-            plan.errors(level),
-            plan.mechanisms,
-            plan.regret(level),
-            reused,
-            level,
-            plan.notes,
+            cost, plan.errors(level), plan.mechanisms, plan.regret(level), reused, level, notes
         )
 
     def table(self, name: str) -> TableQuery:
@@ -174,10 +179,12 @@ class Curator(StatisticMethods, WatchMethods):
         *,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[PriceArgs],
     ) -> Answer:
         """Return the answer to a query built in Python; the price arguments are those of `sql`."""
-        return self._answer(query, Price.of(want), QueryOptions.of(fresh=fresh, key=key))
+        options = QueryOptions.of(fresh=fresh, key=key, confirm=confirm)
+        return self._answer(query, Price.of(want), options)
 
     def kept(self, query: str | TableQuery) -> Answer | None:
         """Return the stored answer that is free for the caller, or None."""
@@ -216,6 +223,7 @@ class Curator(StatisticMethods, WatchMethods):
         *,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> Choice:
         """Return the candidate with approximately the highest score, without the score.
@@ -223,7 +231,8 @@ class Curator(StatisticMethods, WatchMethods):
         ``score`` gives the query of each candidate: one COUNT or SUM, as SQL or built in Python.
         The cost is ``epsilon=`` or ``share=``, and does not depend on the number of candidates.
         """
-        price, options = Price.of(want), QueryOptions.of(fresh=fresh, key=key)
+        price = Price.of(want)
+        options = QueryOptions.of(fresh=fresh, key=key, confirm=confirm)
         return choose_among(self._executor, pair_candidates(candidates, score), price, options)
 
     def release(
@@ -233,6 +242,7 @@ class Curator(StatisticMethods, WatchMethods):
         weights: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> tuple[Answer, ...]:
         """Return the answers to several queries that are planned together and charged once.
@@ -243,7 +253,8 @@ class Curator(StatisticMethods, WatchMethods):
         if isinstance(queries, str) or not isinstance(queries, Iterable):
             raise UnsupportedQuery("a release takes a list of questions: write [question]")
         batch = Batch.of([self._planner.read(query) for query in queries], weights)
-        price, options = Price.of(want), QueryOptions.of(fresh=fresh, key=key)
+        price = Price.of(want)
+        options = QueryOptions.of(fresh=fresh, key=key, confirm=confirm)
         return release_batch(self._executor, batch, price, options)
 
     def explain(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Explanation:

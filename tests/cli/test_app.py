@@ -288,7 +288,7 @@ def test_init_check_and_ask(here: Path) -> None:
     assert "lie outside the bounds" in checked.stdout
     assert "keep them to yourself" in checked.stdout
     question = "SELECT AVG(age) AS a FROM visits"
-    assert 0 == run("sql", question, "--epsilon", "1", "--config", "new.toml").exit_code
+    assert 0 == run("sql", question, "--epsilon", "0.2", "--config", "new.toml").exit_code
 
 
 ODD = {
@@ -380,7 +380,7 @@ def test_each_family_has_its_exit_code(code: int, error: ConfideError) -> None:
 
 def test_a_real_process_answers_and_refuses(here: Path) -> None:
     """`python -m confide` exits with 0 for an answer and 1 for a refusal, without a traceback."""
-    command = [sys.executable, "-m", "confide", "sql", "--epsilon", "1"]
+    command = [sys.executable, "-m", "confide", "sql", "--epsilon", "0.4"]
     environment = {**os.environ, "COLUMNS": "200"}
     answered, refused = (
         subprocess.run(
@@ -540,3 +540,30 @@ def test_check_accepts_a_category_without_delta(here: Path) -> None:
     shown = run("check")
 
     assert (0, "0 problem(s), 0 note(s)") == (shown.exit_code, shown.stdout.strip())
+
+
+@pytest.mark.usefixtures("spending_guard")
+def test_a_high_cost_needs_a_yes(here: Path) -> None:
+    """Above the owner's limit `confide sql` exits with 1 and names --yes, which then pays."""
+    (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
+    preview = run("preview", COUNT, "--share", "89%")
+    refused = run("sql", COUNT, "--share", "89%")
+    paid = run("sql", COUNT, "--share", "89%", "--yes")
+
+    assert 0 == preview.exit_code
+    assert "needs confirmation" in preview.stdout
+    assert (1, "") == (refused.exit_code, refused.stdout)
+    assert refused.stderr.startswith("confirmation-required: ")
+    assert "89" in refused.stderr
+    assert "pass --yes." in refused.stderr
+    assert 0 == paid.exit_code
+    assert 0 == run("sql", COUNT, "--share", "89%").exit_code
+
+
+def test_the_owner_declares_the_limit_per_query(here: Path) -> None:
+    """`max_share_per_query` in [budget] sets the limit of `confide sql`."""
+    strict = DECLARED.replace("epsilon = 2\n", 'epsilon = 2\nmax_share_per_query = "5%"\n')
+    (here / "confide.toml").write_text(strict + LEDGER, encoding="utf-8")
+
+    assert 0 == run("sql", COUNT, "--share", "5%").exit_code
+    assert "more than 5" in run("sql", COUNT, "--share", "6%", "--fresh").stderr

@@ -209,3 +209,26 @@ def test_questions_go_to_a_server(served: tuple[House, str]) -> None:
     assert (1, True) == (refused.exit_code, "unsupported-query" in refused.stderr)
     assert (1, True) == (wrong.exit_code, "not-signed-in" in wrong.stderr)
     assert "1/100" == str(house.curator.budget.spent.share)
+
+
+def test_a_token_may_confirm_if_the_owner_says_so(here: Path) -> None:
+    """`--may-confirm` gives a token the right to confirm, and `--list` shows it."""
+    run("token", "ana")
+    run("token", "ana", "--may-confirm")
+    listed = run("token", "--list").stdout
+
+    assert 1 == listed.count("may confirm")
+
+
+@pytest.mark.usefixtures("spending_guard")
+def test_a_remote_query_above_the_limit_needs_a_yes(tmp_path: Path) -> None:
+    """`confide sql --url` names --yes as well, and --yes reaches the server."""
+    house = build_house(tmp_path)
+    with serving(house.app) as address:
+        asked = ("sql", COUNT, "--share", "30%", "--url", address)
+        refused = run(*asked, CONFIDE_TOKEN=house.ana)
+        paid = run(*asked, "--yes", CONFIDE_TOKEN=house.ana)
+
+    assert 1 == refused.exit_code
+    assert "pass --yes." in refused.stderr
+    assert 0 == paid.exit_code

@@ -100,7 +100,7 @@ DATABASE: Final = {
     "confide_keys": "analyst name entry",
     "confide_anchors": "one ledger records digest anchor",
     "confide_tokens": (
-        "id name label role digest made expires revoked limit_units spent_units parent"
+        "id name label role digest made expires revoked limit_units spent_units parent may_confirm"
     ),
     "confide_server": "only version",
 }

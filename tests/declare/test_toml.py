@@ -25,10 +25,10 @@ from confide.declare import (
     read_toml,
 )
 from confide.declare.toml import (
+    ANALYST,
     BUDGET,
     COLUMNS,
     LEDGER,
-    LIMIT,
     PUBLIC_TABLE,
     TABLE,
     parse_toml,
@@ -43,6 +43,7 @@ epsilon = 2.0
 delta = 1e-8
 accounting = "renyi"
 neighbours = "replace"
+max_share_per_query = "5%"
 
 [ledger]
 url = "sqlite:///ledger.db"
@@ -83,6 +84,7 @@ version = "2019"
 
 [analysts.ana]
 share = 0.25
+max_share_per_query = 1
 
 [analysts."bo@example.org"]
 share = "10%"
@@ -100,6 +102,8 @@ source = "t.csv"
 unit = "id"
 columns = { x = { type = "bool" } }
 """
+
+LOOSE = "1\nmax_share_per_query = 2\n"
 
 
 def read(text: str, folder: str = "/home") -> Declaration:
@@ -144,12 +148,16 @@ def test_a_file_declares_everything_that_python_can() -> None:
     assert Catalog([visits, people, icd]).fingerprint() == (
         Catalog([*found.tables, *found.public_tables]).fingerprint()
     )
-    assert Budget(2, Fraction(1, 10**8), accounting="renyi") == found.budget
+    budget = Budget(2, Fraction(1, 10**8), accounting="renyi", max_share_per_query="5%")
+    assert budget == found.budget
     assert Neighbours.REPLACE is found.neighbours
     assert ("sqlite:////home/ledger.db", "/home/anchors/visits.log") == (found.ledger, found.anchor)
     assert found.limits == Limits(
         month="10%",
-        analysts={"ana": 0.25, "bo@example.org": Limit("10%", week=0.01)},
+        analysts={
+            "ana": Limit(0.25, max_share_per_query=1),
+            "bo@example.org": Limit("10%", week=0.01),
+        },
         purposes={"planning": "1/2"},
         reuse="all",
     )
@@ -325,6 +333,11 @@ def test_every_problem_is_reported_at_once_with_its_line() -> None:
             f'[ledger]\nurl = "x.db"\nreuse = "no"\n{MIN_TOML}',
         ),
         ("limits: unknown key 'hour'", f"[limits]\nhour = 0.1\n{MIN_TOML}"),
+        ("budget: max_share_per_query must be at most 1", MIN_TOML.replace("1\n", LOOSE, 1)),
+        (
+            "purposes.p: unknown key 'max_share_per_query'",
+            f"[purposes.p]\nshare=1\nmax_share_per_query=1\n{MIN_TOML}",
+        ),
         ("limits: day must be", f"[limits]\nday = 0\n{MIN_TOML}"),
         (
             "purposes.p: month must be at most 1",
@@ -380,7 +393,7 @@ def test_the_page_shows_a_file_that_is_accepted() -> None:
     page = (ROOT / "docs" / "declaration.md").read_text(encoding="utf-8")
     [example] = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     found = read(example)
-    shown = {key for section in (BUDGET, TABLE, PUBLIC_TABLE, LIMIT, LEDGER) for key in section}
+    shown = {key for section in (BUDGET, TABLE, PUBLIC_TABLE, ANALYST, LEDGER) for key in section}
     shown |= {key for _, fields in COLUMNS.values() for key in fields}
 
     assert ["visits", "people"] == [table.name for table in found.tables]

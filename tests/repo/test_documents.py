@@ -35,6 +35,7 @@ def run_block(block: str, names: dict[str, Any], page: str, line: int) -> str:
     return "".join(complaints)
 
 
+@pytest.mark.usefixtures("spending_guard")
 @pytest.mark.parametrize("path", with_examples(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_examples_run(path: Path) -> None:
     """Every Python example on the page runs in order and prints the documented output."""

@@ -20,7 +20,7 @@ SECTIONS: dict[str, dict[str, Field]] = {
     "limits": toml.WINDOWS,
     "tables": toml.TABLE,
     "public_tables": toml.PUBLIC_TABLE,
-    "analysts": toml.LIMIT,
+    "analysts": toml.ANALYST,
     "purposes": toml.LIMIT,
     "server": toml.SERVER,
     "holdouts": toml.HOLDOUT,

@@ -267,7 +267,8 @@ def test_a_new_spec_changes_the_generated_files() -> None:
 
     assert (
         "def share_between(self, table: str, column: str, *, between: Sequence[Number], "
-        "fresh: bool = False, key: str | None = None, **want: Unpack[CostArgs]) -> "
+        "fresh: bool = False, key: str | None = None, confirm: bool = False, "
+        "**want: Unpack[CostArgs]) -> "
         '"Estimate":' in method
     )
     assert "estimate_share(context, test_registry.ShareArguments(" in method
@@ -280,8 +281,8 @@ def test_a_new_spec_changes_the_generated_files() -> None:
 def test_all_interfaces_have_the_same_arguments(house: House) -> None:
     """Methods, requests, and the tool take the declared arguments; functions only in Python."""
     schemas = house.get("/openapi.json").json()["components"]["schemas"]
-    added = {"statistic", "epsilon", "share", "confidence", "fresh", "key"}
-    costs = {"self", "epsilon", "share", "fresh", "key"}
+    added = {"statistic", "epsilon", "share", "confidence", "fresh", "key", "confirm"}
+    costs = {"self", "epsilon", "share", "fresh", "key", "confirm"}
     for name, spec in STATISTICS.items():
         own, remote = ({one.name for one in some} for some in (spec.fields, spec.remote_fields))
         fields = schemas[f"{name.title().replace('_', '')}StatisticRequest"]["properties"]

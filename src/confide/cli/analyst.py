@@ -110,20 +110,22 @@ def answer_question(
     question: str,
     config: Path,
     want: PriceOptions,
+    options: dict[str, Any],
     *,
     form: str,
     plot: Path | None,
     url: str | None = None,
-    key: str | None = None,
-    fresh: bool = False,
 ) -> None:
-    """Run a query and write the answer to standard output, and notes to standard error."""
+    """Run a query and write the answer to standard output, and notes to standard error.
+
+    ``options`` are the keyword arguments of the query other than its price.
+    """
     if plot is not None:
         _check_plot(plot)
     output, remarks = Console(), Console(stderr=True)
     with _open(config, url) as asked:
         with remarks.status("asking"):
-            answer = asked.sql(question, key=key, fresh=fresh, **want.given())
+            answer = asked.sql(question, **options, **want.given())
         match form:
             case "csv":
                 output.file.write(to_csv(answer))

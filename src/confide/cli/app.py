@@ -239,14 +239,16 @@ def sql(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Pay for a new answer to a question asked before.")
     ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Confirm a cost above the owner's limit per query.")
+    ] = False,
     url: Url = None,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Ask a question and pay for the answer."""
     want = analysts.PriceOptions(epsilon, share, error, confidence)
-    analysts.answer_question(
-        question, config, want, form=form.value, plot=plot, url=url, key=key, fresh=fresh
-    )
+    options: dict[str, Any] = {"key": key, "fresh": fresh, "confirm": yes}
+    analysts.answer_question(question, config, want, options, form=form.value, plot=plot, url=url)
 
 
 @app.command()
@@ -301,6 +303,10 @@ def token(
     role: Annotated[Roles, typer.Option(help="What its holder may do.")] = Roles.ANALYST,
     days: Annotated[int, typer.Option(min=1, max=3660, help="How long it lives.")] = 90,
     share: Annotated[str | None, typer.Option(help="The most that it may spend: 5%.")] = None,
+    may_confirm: Annotated[
+        bool,
+        typer.Option("--may-confirm", help="Let an agent confirm a cost above the owner's limit."),
+    ] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Shut all tokens of NAME.")] = False,
     listed: Annotated[bool, typer.Option("--list", help="Show all tokens.")] = False,
     config: Config = DEFAULT_CONFIG,
@@ -314,7 +320,8 @@ def token(
     elif revoke:
         servers.revoke_tokens(Console(), config, name)
     else:
-        servers.make_token(Console(), config, name, role=role.value, days=days, share=share)
+        rights: dict[str, Any] = {"share": share, "may_confirm": may_confirm}
+        servers.make_token(Console(), config, name, role=role.value, days=days, **rights)
 
 
 @app.command()

@@ -80,6 +80,6 @@ def read_token() -> str:
     return token
 
 
-def open_connection(url: str) -> "Connection":
+def open_connection(url: str, *, for_tools: bool = False) -> "Connection":
     """Return a connection to the server at a URL."""
-    return client.connect(url, read_token())
+    return client.connect(url, read_token(), for_tools=for_tools)

@@ -35,7 +35,7 @@ MAX_WIDTH: Final = 100_000
 CARETS: Final = re.compile(r" *\^+")
 ARGUMENT: Final = re.compile(
     r"""(?<!\w)(?P<quote>['"])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)"""
-    r"|(?<![\w(-])(?P<name>epsilon|share|error|confidence|fresh)="
+    r"|(?<![\w(-])(?P<name>epsilon|share|error|confidence|fresh|confirm)="
     r"(?P<value>(?>\w[\w.%/]*\b|))(?!, delta)"
 )
 """A quoted string or a keyword argument; an apostrophe within a word does not begin a string."""
@@ -80,6 +80,8 @@ def name_options(message: str) -> str:
 
     >>> name_options("pass epsilon= or share=; share=5 is too much; ask with fresh=True")
     'pass --epsilon or --share; --share 5 is too much; ask with --fresh'
+    >>> name_options("To pay this much, pass confirm=True.")
+    'To pay this much, pass --yes.'
     >>> name_options("such as Budget(epsilon=1.0), or epsilon=2, delta=1e-8")
     'such as Budget(epsilon=1.0), or epsilon=2, delta=1e-8'
     >>> name_options("'epsilon=1' is not a day")
@@ -90,6 +92,8 @@ def name_options(message: str) -> str:
 
 def _name_option(found: re.Match[str]) -> str:
     name, value = found["name"], found["value"]
+    if name == "confirm":
+        return "--yes"
     return f"--{name} {value.removeprefix('True')}".rstrip() if name else found[0]
 
 

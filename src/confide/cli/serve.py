@@ -89,7 +89,7 @@ def run_tools(config: Path, url: str | None) -> None:
     require_extra("confide.mcp", "mcp", "tools for agents need")
     token = read_token()
     if url is not None:
-        remote = mcp.HttpBackend(open_connection(url))
+        remote = mcp.HttpBackend(open_connection(url, for_tools=True))
         mcp.make_tools(lambda _: remote).run("stdio")
         return
     require_extra("confide.server", "server,mcp", "tools beside the data need")
@@ -101,14 +101,23 @@ def run_tools(config: Path, url: str | None) -> None:
 
 
 def make_token(
-    console: Console, config: Path, name: str, *, role: str, days: int, share: str | None
+    console: Console,
+    config: Path,
+    name: str,
+    *,
+    role: str,
+    days: int,
+    share: str | None,
+    may_confirm: bool = False,
 ) -> None:
     """Create a token and print it as the only line of standard output."""
     declaration, tokens = _open(config)
     if role == token_store.Role.ANALYST:
         declaration.limits.admit(name, "")
     limit = None if share is None else Share.floor(share)
-    text, token = tokens.make(name, token_store.Role(role), days=days, limit=limit)
+    text, token = tokens.make(
+        name, token_store.Role(role), days=days, limit=limit, may_confirm=may_confirm
+    )
     console.print(text, markup=False, highlight=False, soft_wrap=True)
     cap = "" if limit is None else f", for at most {percent(limit.fraction)} of the budget"
     print_message(
@@ -144,7 +153,8 @@ def list_tokens(console: Console, config: Path) -> None:
         if token.limit is None:
             of_analyst = by_analyst.get(token.name)
             spent = "" if of_analyst is None else f"{percent(of_analyst)} by {token.name}"
-        state = "revoked" if token.revoked is not None else ""
+        rights = "may confirm" if token.may_confirm else ""
+        state = "revoked" if token.revoked is not None else rights
         until = _day(token.expires)
         table.add_row(token.id, Text(label), token.role.value, until, cap, Text(spent), state)
     console.print(table)

@@ -8,7 +8,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Unpack
 from urllib.parse import SplitResult, quote, urlsplit
 
-from confide.client.http import NotReady, TooManyRequests, Unreachable, encode_price
+from confide.client.http import (
+    CLIENT_HEADER,
+    JSON_ADVICE,
+    TOOLS_CLIENT,
+    NotReady,
+    TooManyRequests,
+    Unreachable,
+    encode_price,
+)
 from confide.client.methods import RemoteStatistics
 from confide.client.results import (
     RemoteAnswer,
@@ -41,8 +49,10 @@ from confide.errors import (
 )
 from confide.exact import Number
 from confide.execution import Score, pair_candidates
+from confide.execution.confirmation import ConfirmationRequired
 from confide.lazy import lazy_module, require_package
 from confide.query import Names, TableQuery, canonical
+from confide.release import Cost
 from confide.release.explain import Explanation
 
 if TYPE_CHECKING:
@@ -97,12 +107,19 @@ UNAVAILABLE_STATUSES: Final = (502, 503, 504)
 
 
 def connect(
-    url: str, token: str, *, timeout: float = 90.0, allow_http: bool = False
+    url: str,
+    token: str,
+    *,
+    timeout: float = 90.0,
+    allow_http: bool = False,
+    for_tools: bool = False,
 ) -> "Connection":
     """Return a connection to a confide server, authenticated by a token.
 
     The token is sent with every request, so the URL must use HTTPS unless the server is on this
-    machine. Pass ``allow_http=True`` only if you control the network in between.
+    machine. Pass ``allow_http=True`` only if you control the network in between. Pass
+    ``for_tools=True`` if a language model sends the queries: it can confirm a high cost only if the
+    token was made with `confide token NAME --may-confirm`.
     """
     httpx2 = _import_http()
     address = _parse_url(url)
@@ -119,6 +136,8 @@ def connect(
             "token must be the text that the owner gave you; `confide token NAME` makes one"
         )
     headers = {"authorization": f"Bearer {token.strip()}"}
+    if for_tools:
+        headers[CLIENT_HEADER] = TOOLS_CLIENT
     base = url.rstrip("/")
     return Connection(httpx2.Client(base_url=base, headers=headers, timeout=timeout))
 
@@ -140,7 +159,13 @@ class Connection(RemoteStatistics):
         self._cached_names: Names | None = None
 
     def sql(
-        self, text: str, *, fresh: bool = False, key: str | None = None, **want: Unpack[PriceArgs]
+        self,
+        text: str,
+        *,
+        fresh: bool = False,
+        key: str | None = None,
+        confirm: bool = False,
+        **want: Unpack[PriceArgs],
     ) -> RemoteAnswer:
         """Return the answer to a SQL query; the keywords are those of `Curator.sql`.
 
@@ -150,6 +175,7 @@ class Connection(RemoteStatistics):
         body = {
             "sql": text,
             "fresh": fresh,
+            "confirm": confirm,
             "key": key or secrets.token_hex(16),
             **encode_price(want),
         }
@@ -183,10 +209,11 @@ class Connection(RemoteStatistics):
         *,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[PriceArgs],
     ) -> RemoteAnswer:
         """Return the answer to a query built in Python."""
-        return self.sql(self._to_sql(query), fresh=fresh, key=key, **want)
+        return self.sql(self._to_sql(query), fresh=fresh, key=key, confirm=confirm, **want)
 
     def choose(
         self,
@@ -195,12 +222,13 @@ class Connection(RemoteStatistics):
         *,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> RemoteChoice:
         """Return a candidate with nearly the highest score, but no scores."""
         pairs = pair_candidates(candidates, score)
         named = {name: self._to_sql(query) for name, query in pairs.items()}
-        call = {"fresh": fresh, "key": key or secrets.token_hex(16)}
+        call = {"fresh": fresh, "confirm": confirm, "key": key or secrets.token_hex(16)}
         body = {"candidates": named, **call, **encode_price(want)}
         return RemoteChoice.of(self.send("POST", "/v1/choose", body))
 
@@ -211,12 +239,13 @@ class Connection(RemoteStatistics):
         weights: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> tuple[RemoteAnswer, ...]:
         """Return the answers to a batch of queries, planned together and charged once."""
         texts = [self._to_sql(query) for query in queries]
         amounts = None if weights is None else [_amount(weight) for weight in weights]
-        call = {"fresh": fresh, "key": key or secrets.token_hex(16)}
+        call = {"fresh": fresh, "confirm": confirm, "key": key or secrets.token_hex(16)}
         body = {"queries": texts, "weights": amounts, **call, **encode_price(want)}
         found = self.send("POST", "/v1/release", body)["answers"]
 
@@ -241,6 +270,7 @@ class Connection(RemoteStatistics):
         sensitivity: Number | None = None,
         signed: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> RemoteWatch:
         """Return a session that reports whether answers exceed a threshold.
@@ -251,7 +281,8 @@ class Connection(RemoteStatistics):
         """
         bound = None if sensitivity is None else _amount(sensitivity)
         body = {"threshold": float(threshold), "above": above, "sensitivity": bound}
-        body |= {"signed": signed, "key": key or secrets.token_hex(16), **encode_price(want)}
+        body |= {"signed": signed, "confirm": confirm, "key": key or secrets.token_hex(16)}
+        body |= encode_price(want)
         return RemoteWatch(self.send("POST", "/v1/watches", body), self.send, self._to_sql)
 
     def resume_watch(self, entry: int) -> RemoteWatch:
@@ -390,10 +421,22 @@ def _parse_error(status: int, body: Any) -> ConfideError:
         )
         return Unreachable(message) if status in UNAVAILABLE_STATUSES else Fault(message)
     kind = _errors_by_code().get(str(error.get("code")), Refusal if status < 500 else Fault)
+    if issubclass(kind, ConfirmationRequired):
+        return _read_confirmation(error)
     if issubclass(kind, BudgetExceeded):
         cost, left = (Fraction(error.get(name) or 0) for name in ("cost", "left"))
         return kind(error["message"], cost=cost, left=left)
     return kind(error["message"])
+
+
+def _read_confirmation(error: dict[str, Any]) -> ConfirmationRequired:
+    """Return the refusal of an unconfirmed cost; its advice is for Python if the token can."""
+    cost = Cost(Fraction(error["cost"]), float(error["epsilon"]))
+    found = ConfirmationRequired(cost=cost, limit=Fraction(error["limit"]))
+    message: str = error["message"]
+    if message.endswith(JSON_ADVICE):
+        return found
+    return found.advise(message.removeprefix(str(found).removesuffix(found.advice)))
 
 
 def _errors_by_code() -> dict[str, type[ConfideError]]:

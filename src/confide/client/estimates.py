@@ -23,7 +23,7 @@ __all__ = ["RemoteEstimate", "RemoteEstimateMethods", "encode_numbers"]
 INFINITE_VALUES: Final = {"standard_errors": math.inf, "lows": -math.inf, "highs": math.inf}
 """The infinity that null stands for in each field, because JSON has no infinities."""
 
-OPTION_NAMES: Final = ("epsilon", "share", "confidence", "fresh", "key")
+OPTION_NAMES: Final = ("epsilon", "share", "confidence", "fresh", "key", "confirm")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -135,7 +135,7 @@ class RemoteEstimateMethods(ABC):
         """Return an estimate of a statistic that the server offers, given the statistic's name.
 
         ``given`` holds the statistic's keyword arguments, either ``epsilon=`` or ``share=``, and
-        optionally ``confidence=``, ``fresh=``, and ``key=``.
+        optionally ``confidence=``, ``fresh=``, ``key=``, and ``confirm=``.
         """
         want = {name: given.pop(name) for name in OPTION_NAMES if name in given}
         return self._send_estimate(statistic, {"table": table, **given}, cast("EstimateArgs", want))
@@ -145,8 +145,8 @@ class RemoteEstimateMethods(ABC):
     ) -> RemoteEstimate:
         """Return the estimate of a statistic, with a random key if ``want`` has none."""
         prices = cast("dict[str, Any]", want)
-        call = {"fresh": prices.pop("fresh", False), "key": prices.pop("key", None)}
-        call["key"] = call["key"] or secrets.token_hex(16)
+        call = {name: prices.pop(name, False) for name in ("fresh", "confirm")}
+        call["key"] = prices.pop("key", None) or secrets.token_hex(16)
         named = {name: _encode_value(value) for name, value in arguments.items()}
         body = {"statistic": statistic, **named, **call, **encode_price(prices)}
 

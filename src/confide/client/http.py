@@ -18,7 +18,10 @@ from confide.exact import Number, probability
 from confide.ledger.protocol import KeyUsed
 
 __all__ = [
+    "CLIENT_HEADER",
+    "JSON_ADVICE",
     "STATUS",
+    "TOOLS_CLIENT",
     "EstimateArgs",
     "MalformedRequest",
     "NotFound",
@@ -34,12 +37,19 @@ __all__ = [
 ]
 
 
+CLIENT_HEADER: Final = "confide-client"
+TOOLS_CLIENT: Final = "tools"
+"""The client header of requests from tools, whose tokens need the right to confirm."""
+JSON_ADVICE: Final = 'To pay this much, send `"confirm": true`.'
+
+
 class EstimateArgs(CostArgs, total=False):
     """The keyword arguments of every estimate: cost, confidence level, and options."""
 
     confidence: Number
     fresh: bool
     key: str | None
+    confirm: bool
 
 
 @refusing

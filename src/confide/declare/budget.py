@@ -37,6 +37,9 @@ DELTA_ACCOUNTINGS: Final = ("gaussian", "renyi")
 class Budget:
     """The total privacy budget: (epsilon, delta)-DP, pure if delta is 0.
 
+    A query that costs more than ``max_share_per_query`` of it needs ``confirm=True``; 1 turns this
+    off.
+
     >>> Budget(2.0).delta
     Fraction(0, 1)
     """
@@ -44,8 +47,16 @@ class Budget:
     epsilon: Fraction
     delta: Fraction
     accounting: str
+    max_share_per_query: Fraction
 
-    def __init__(self, epsilon: Number, delta: Number = 0, *, accounting: str = "auto") -> None:
+    def __init__(
+        self,
+        epsilon: Number,
+        delta: Number = 0,
+        *,
+        accounting: str = "auto",
+        max_share_per_query: Number | Share = "20%",
+    ) -> None:
         object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
         object.__setattr__(self, "delta", probability("delta", delta))
         if accounting not in ACCOUNTINGS:
@@ -55,6 +66,8 @@ class Budget:
         if accounting in DELTA_ACCOUNTINGS and not self.delta:
             raise BadDeclaration(f"accounting {accounting!r} needs delta above 0, got {delta!r}")
         object.__setattr__(self, "accounting", accounting)
+        most = read_share("max_share_per_query", max_share_per_query)
+        object.__setattr__(self, "max_share_per_query", most.fraction)
 
 
 NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}\Z")
@@ -92,15 +105,27 @@ class Window(StrEnum):
 class Limit:
     """A spending limit: in total, and per day, week, month, or year.
 
+    ``max_share_per_query`` replaces the budget's for an analyst; None keeps it.
+
     >>> Limit("25%", month=0.05).windows[Window.MONTH].fraction
     Fraction(1, 20)
     """
 
     share: Share
     windows: Mapping[Window, Share]
+    max_share_per_query: Share | None
 
-    def __init__(self, share: Number | Share = 1, **windows: Number | Share) -> None:
+    def __init__(
+        self,
+        share: Number | Share = 1,
+        *,
+        max_share_per_query: Number | Share | None = None,
+        **windows: Number | Share,
+    ) -> None:
         allowed = "a limit has a share and day, week, month or year"
+        own = max_share_per_query
+        most = None if own is None else read_share("max_share_per_query", own)
+        object.__setattr__(self, "max_share_per_query", most)
         object.__setattr__(self, "share", read_share("share", share))
         object.__setattr__(self, "windows", _read_windows(windows, allowed))
 
@@ -112,7 +137,8 @@ class Limit:
 
     def __reduce__(self) -> tuple["partial[Limit]", tuple[()]]:
         """Support pickling by rebuilding the object from its declaration."""
-        return partial(Limit, self.share, **_by_name(self.windows)), ()
+        own = self.max_share_per_query
+        return partial(Limit, self.share, max_share_per_query=own, **_by_name(self.windows)), ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +190,23 @@ class Limits:
         object.__setattr__(self, "windows", _read_windows(windows, allowed))
         object.__setattr__(self, "analysts", _read_limits("analyst", analysts))
         object.__setattr__(self, "purposes", _read_limits("purpose", purposes))
+        for name, limit in self.purposes.items():
+            if limit.max_share_per_query is not None:
+                raise BadDeclaration(
+                    f"Purpose {name!r} cannot have `max_share_per_query`. Set it for the budget or "
+                    "for an analyst."
+                )
         object.__setattr__(self, "reuse", reuse)
 
     @property
     def is_shared(self) -> bool:
         """Whether an answer given to one analyst is free for all others."""
         return self.reuse == "all"
+
+    def max_share_per_query(self, analyst: str) -> Share | None:
+        """Return the analyst's own limit on the cost of one query, or None if there is none."""
+        named = self.analysts.get(analyst)
+        return None if named is None else named.max_share_per_query
 
     def admit(self, analyst: str, purpose: str) -> None:
         """Raise BadDeclaration for an undeclared analyst or purpose, if any are declared."""
@@ -281,17 +318,19 @@ class PriceArgs(CostArgs, total=False):
 
 
 class QueryArgs(PriceArgs, total=False):
-    """Keyword arguments of a query: a price, ``fresh=``, and ``key=``.
+    """Keyword arguments of a query: a price, ``fresh=``, ``key=``, and ``confirm=``.
 
     ``fresh=True`` pays for a new answer to an earlier query. Queries with the same ``key=`` are
-    answered and charged once, even after a failure in between.
+    answered and charged once, even after a failure in between. ``confirm=True`` allows a cost above
+    the owner's ``max_share_per_query``.
     """
 
     fresh: bool
     key: str | None
+    confirm: bool
 
 
-DEFAULTS: Final[dict[str, object]] = {"confidence": 0.95, "fresh": False}
+DEFAULTS: Final[dict[str, object]] = {"confidence": 0.95, "fresh": False, "confirm": False}
 
 
 def show_keywords(cls: C) -> C:

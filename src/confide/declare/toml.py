@@ -162,6 +162,7 @@ BUDGET: Final = {
     "delta": Field(probability),
     "accounting": Field(_accounting),
     "neighbours": Field(lambda name, value: Neighbours.of(text(name, value))),
+    "max_share_per_query": Field(read_share),
 }
 LEDGER: Final = {
     "url": Field(text, 'url = "sqlite:///ledger.db"'),
@@ -200,6 +201,7 @@ HOLDOUT: Final = {
 }
 WINDOWS: Final = {str(window): Field(read_share) for window in Window}
 LIMIT: Final = {"share": Field(read_share, "share = 0.25, a part of the budget"), **WINDOWS}
+ANALYST: Final = {**LIMIT, "max_share_per_query": Field(read_share)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,14 +280,17 @@ class _Reader:
     def _limits(self, parts: dict[str, dict[str, Any]], ledger: dict[str, str]) -> Limits:
         windows = self._read(("limits",), parts.get("limits", {}), WINDOWS) or {}
         reuse = ledger.get("reuse", "own")
-        analysts, purposes = (self._named(parts, key) for key in ("analysts", "purposes"))
+        analysts = self._named(parts, "analysts", ANALYST)
+        purposes = self._named(parts, "purposes", LIMIT)
         return Limits(analysts=analysts, purposes=purposes, reuse=reuse, **windows)
 
-    def _named(self, parts: dict[str, dict[str, Any]], key: str) -> dict[str, Limit]:
+    def _named(
+        self, parts: dict[str, dict[str, Any]], key: str, fields: Mapping[str, Field]
+    ) -> dict[str, Limit]:
         limits: dict[str, Limit] = {}
         for name, part in parts.get(key, {}).items():
             path = (key, name)
-            read = self._read(path, part, LIMIT)
+            read = self._read(path, part, fields)
             if not NAME.match(name):
                 self.problems.add(path, "a name has letters, digits and _ . @ -, at most 63")
             elif read is not None:

@@ -5,11 +5,13 @@ covers all of these readings and is charged before the first one.
 """
 
 from confide.execution.batch import choose_among, pair_candidates
+from confide.execution.confirmation import ConfirmationRequired
 from confide.execution.planner import Score
 from confide.execution.watch import DurableWatch, Watch
 from confide.execution.watch_methods import WatchMethods
 
 __all__ = [
+    "ConfirmationRequired",
     "DurableWatch",
     "Score",
     "Watch",

@@ -13,6 +13,7 @@ from confide.declare import Budget, Catalog, Limits
 from confide.engines import Engine
 from confide.errors import BadDeclaration, Fault, UnsupportedQuery, refusing
 from confide.exact import float_above, positive
+from confide.execution.confirmation import check_confirmed
 from confide.execution.planner import Planner, QueryPayable
 from confide.execution.pricing import ZERO_COST, Price
 from confide.ledger import (
@@ -48,25 +49,32 @@ MAX_KEY_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """Options of a query: ``fresh`` pays for a new answer, ``key`` makes a retry safe."""
+    """Options of a query: ``fresh`` pays for a new answer, ``key`` makes a retry safe.
+
+    ``confirm`` allows a cost above the owner's ``max_share_per_query``.
+    """
 
     fresh: bool = False
     key: str = ""
+    confirm: bool = False
 
     @classmethod
     @refusing
-    def of(cls, *, fresh: bool = False, key: str | None = None) -> "QueryOptions":
+    def of(
+        cls, *, fresh: bool = False, key: str | None = None, confirm: bool = False
+    ) -> "QueryOptions":
         """Return the options that a caller passed, checked."""
-        if not isinstance(fresh, bool):
-            raise BadDeclaration(f"fresh must be True or False, got {fresh!r}")
+        for name, flag in (("fresh", fresh), ("confirm", confirm)):
+            if not isinstance(flag, bool):
+                raise BadDeclaration(f"{name} must be True or False, got {flag!r}")
         if key is None:
-            return cls(fresh)
+            return cls(fresh, confirm=confirm)
         if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
             said = repr(key) if len(repr(key)) <= MAX_KEY_LENGTH else f"one of {len(key)}"
             raise BadDeclaration(
                 f"key must be a text of 1 to {MAX_KEY_LENGTH} printable characters, got {said}"
             )
-        return cls(fresh, key)
+        return cls(fresh, key, confirm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +211,14 @@ class Request:
     def reserve(
         self, share: Share, delta: Fraction = Fraction(0), *, readings: int | None = 1
     ) -> Hold:
-        """Charge before any row is read, or resume the charge that a crash left pending."""
+        """Charge before any row is read, or resume the charge that a crash left pending.
+
+        Raises:
+            ConfirmationRequired: a new charge exceeds the owner's limit for one query.
+        """
         if self.pending is None:
+            pricing, is_confirmed = self.executor.planner.pricing, self.options.confirm
+            check_confirmed(pricing, self.identity, share, delta, is_confirmed=is_confirmed)
             return self.executor.ledger.reserve(
                 self.identity, share, delta, readings=readings, key=self.options.key
             )

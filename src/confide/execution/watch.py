@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, NoReturn
 
@@ -225,9 +225,7 @@ def open_watch(
     A key opens one session only. Its noise exists only in this process, so the session cannot be
     resumed elsewhere; a session of `keep_watch` can.
     """
-    request = executor.open(
-        executor.identify_terms(threshold.terms), QueryOptions(fresh=True, key=options.key)
-    )
+    request = executor.open(executor.identify_terms(threshold.terms), replace(options, fresh=True))
     if request.settlement is not None:
         raise _spent_key(options.key)
     share = request.share(lambda: executor.planner.pricing.share_for_cost(price))
@@ -416,9 +414,7 @@ def keep_watch(
     one analyst's name.
     """
     terms = {**threshold.terms, "label": label} if label else threshold.terms
-    request = executor.open(
-        executor.identify_terms(terms), QueryOptions(fresh=True, key=options.key)
-    )
+    request = executor.open(executor.identify_terms(terms), replace(options, fresh=True))
     settled = request.settlement
     if settled is None:
         share = request.share(lambda: executor.planner.pricing.share_for_cost(price))

@@ -39,6 +39,7 @@ class WatchMethods:
         sensitivity: Number | None = None,
         signed: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> Watch:
         """Return a session that compares the values of queries with a threshold.
@@ -50,7 +51,8 @@ class WatchMethods:
         values, with more noise.
         """
         rule = self._threshold(threshold, above, sensitivity, signed=signed)
-        return open_watch(self._executor, rule, Price.of(want), QueryOptions.of(key=key))
+        options = QueryOptions.of(key=key, confirm=confirm)
+        return open_watch(self._executor, rule, Price.of(want), options)
 
     def keep_watch(
         self,
@@ -61,6 +63,7 @@ class WatchMethods:
         signed: bool = False,
         key: str | None = None,
         label: str = "",
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> DurableWatch:
         """Return a session like that of `watch`, with its state stored in the ledger.
@@ -70,7 +73,7 @@ class WatchMethods:
         ``label``.
         """
         rule = self._threshold(threshold, above, sensitivity, signed=signed)
-        price, options = Price.of(want), QueryOptions.of(key=key)
+        price, options = Price.of(want), QueryOptions.of(key=key, confirm=confirm)
         return keep_watch(self._executor, rule, price, options, label)
 
     def resume_watch(self, entry: int) -> DurableWatch:

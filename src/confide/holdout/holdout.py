@@ -112,6 +112,7 @@ class Holdout:
         ledger: str | Path | None = None,
         name: str = "holdout",
         curator: "Curator | None" = None,
+        confirm: bool = False,
     ) -> None:
         self._train = None if train is None else read_rows("train", train, labels)
         self._heldout = read_rows("heldout", heldout, labels)
@@ -130,11 +131,13 @@ class Holdout:
         )
         self._method: Method = choose_method(method, terms)
         self._entropy: Entropy = SYSTEM
-        self._store: Store = self._find_store(ledger, check_name(name), curator)
+        self._store: Store = self._find_store(ledger, check_name(name), curator, confirm=confirm)
         written = json.dumps(self._method.terms(), sort_keys=True)
         self._store.open(written, self._method.start(self._entropy))
 
-    def _find_store(self, ledger: str | Path | None, name: str, curator: "Curator | None") -> Store:
+    def _find_store(
+        self, ledger: str | Path | None, name: str, curator: "Curator | None", *, confirm: bool
+    ) -> Store:
         """Return the store of the session's state: a curator's ledger, a file, or memory."""
         if curator is None:
             return MemoryStore() if ledger is None else FileStore(ledger, name)
@@ -143,7 +146,8 @@ class Holdout:
                 "inside a curator the session's state is kept in the curator's ledger; leave "
                 "ledger= out here, and open the curator with ledger= a file or a database"
             )
-        return LedgerStore(curator, name, check_curator(curator, self._method))
+        loss = check_curator(curator, self._method)
+        return LedgerStore(curator, name, loss, is_confirmed=confirm)
 
     @property
     def left(self) -> Left:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar
 
 from confide.errors import BadDeclaration, Fault, Refusal
 from confide.holdout.protocol import Method, Progress
+from confide.lazy import lazy_module
 from confide.ledger import (
     AnsweredAlready,
     Hold,
@@ -29,6 +30,10 @@ from confide.mechanisms import Neighbours
 
 if TYPE_CHECKING:
     from confide.curator import Curator
+    from confide.execution import confirmation, pricing
+else:
+    confirmation = lazy_module("confide.execution.confirmation")
+    pricing = lazy_module("confide.execution.pricing")
 
 __all__ = [
     "FileStore",
@@ -278,10 +283,16 @@ class LedgerStore:
     Checked: tests/holdout/test_curator.py.
     """
 
-    __slots__ = ("_analyst", "_entry", "_ledger", "_loss", "_name", "_purpose")
+    __slots__ = (
+        *("_analyst", "_entry", "_is_confirmed", "_ledger", "_loss", "_name", "_purpose"),
+        "_terms",
+    )
 
-    def __init__(self, curator: "Curator", name: str, loss: Loss) -> None:
+    def __init__(
+        self, curator: "Curator", name: str, loss: Loss, *, is_confirmed: bool = False
+    ) -> None:
         self._ledger: Ledger = curator.ledger
+        self._terms, self._is_confirmed = curator.terms, is_confirmed
         self._name, self._loss, self._entry = name, loss, -1
         self._analyst, self._purpose = curator.analyst, curator.purpose
 
@@ -290,6 +301,7 @@ class LedgerStore:
 
         Raises:
             BudgetExceeded: the session costs more than the remaining budget; nothing was read.
+            ConfirmationRequired: the session costs more than the owner's limit for one query.
         """
         identity, key = self._identify({"terms": terms}), self._key(0)
         try:
@@ -304,6 +316,9 @@ class LedgerStore:
             return
         # Privacy: charge before the session exists; after a crash, the key finds the charge again.
         price = self._ledger.opening.price(self._loss)
+        if earlier is None:
+            budget = pricing.Pricing(self._terms, self._ledger)
+            confirmation.check_confirmed(budget, identity, *price, is_confirmed=self._is_confirmed)
         self._entry, _ = self._commit_once(identity, key, _step(0, start), price)
 
     def change(self, body: Callable[[Progress], tuple[Progress, Result]]) -> Result:

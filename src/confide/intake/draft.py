@@ -31,6 +31,7 @@ HEAD: Final = """\
 [budget]
 # epsilon = 1.0              # what all answers together may tell: 1 is careful, 10 is not
 # delta = 1e-8               # far below 1 / the number of people; without it, privacy is pure
+max_share_per_query = "20%"  # a query that costs more needs confirmation; 1 turns this off
 
 [ledger]
 url = "sqlite:///ledger.db"  # keeps what was spent; without it every command starts anew

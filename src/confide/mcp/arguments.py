@@ -19,6 +19,7 @@ __all__ = [
     "Above",
     "Board",
     "Candidates",
+    "Confirm",
     "Epsilon",
     "Error",
     "Fresh",
@@ -50,6 +51,9 @@ Share = Annotated[
 Epsilon = Annotated[_Number | None, Field(gt=0, description="epsilon of this answer, such as 0.1")]
 Error = Annotated[_Number | None, Field(gt=0, description="half-width wanted at 95 %")]
 Fresh = Annotated[bool, Field(description="pay for a new answer to a question asked before")]
+Confirm = Annotated[
+    bool, Field(description="pay a cost above the owner's limit; only if a person agreed to it")
+]
 Limit = Annotated[int, Field(ge=1, le=200, description="how many, newest first")]
 Key = Annotated[
     str | None,
@@ -136,6 +140,7 @@ def statistic_parameters() -> list[Parameter]:
         *(_optional(name, _shared_type(listed, None)) for name, listed in shared.items()),
         _optional("share", Share),
         _optional("epsilon", Epsilon),
+        Parameter("confirm", Parameter.KEYWORD_ONLY, default=False, annotation=Confirm),
     ]
 
 

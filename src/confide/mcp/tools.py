@@ -280,8 +280,10 @@ def _add_query_tools(server: MCPServer[Any], runner: _ToolRunner) -> None:
         epsilon: args.Epsilon = None,
         error: args.Error = None,
         fresh: args.Fresh = False,
+        confirm: args.Confirm = False,
     ) -> ToolResult:
         body = omit_none(sql=sql, share=share, epsilon=epsilon, error=error, fresh=fresh or None)
+        body |= omit_none(confirm=confirm or None)
         return await runner.run(context, lambda backend: backend.ask(body))
 
     @server.tool(description=descriptions.CHOOSE)
@@ -290,8 +292,11 @@ def _add_query_tools(server: MCPServer[Any], runner: _ToolRunner) -> None:
         candidates: args.Candidates,
         share: args.Share = None,
         epsilon: args.Epsilon = None,
+        *,
+        confirm: args.Confirm = False,
     ) -> ToolResult:
         body = omit_none(candidates=candidates, share=share, epsilon=epsilon)
+        body |= omit_none(confirm=confirm or None)
         return await runner.run(context, lambda backend: backend.choose(body))
 
     @server.tool(description=descriptions.RELEASE)
@@ -301,8 +306,11 @@ def _add_query_tools(server: MCPServer[Any], runner: _ToolRunner) -> None:
         weights: args.Weights = None,
         share: args.Share = None,
         epsilon: args.Epsilon = None,
+        *,
+        confirm: args.Confirm = False,
     ) -> ToolResult:
         body = omit_none(queries=queries, weights=weights, share=share, epsilon=epsilon)
+        body |= omit_none(confirm=confirm or None)
         return await runner.run(context, lambda backend: backend.release(body))
 
 
@@ -320,9 +328,10 @@ def _add_watch_tools(server: MCPServer[Any], runner: _ToolRunner) -> None:
         key: args.Key = None,
         share: args.Share = None,
         epsilon: args.Epsilon = None,
+        confirm: args.Confirm = False,
     ) -> ToolResult:
         body = omit_none(threshold=threshold, above=above, sensitivity=sensitivity, signed=signed)
-        body |= omit_none(key=key, share=share, epsilon=epsilon)
+        body |= omit_none(key=key, share=share, epsilon=epsilon, confirm=confirm or None)
         return await runner.run(context, lambda backend: backend.watch(body))
 
     @server.tool(description=descriptions.WATCH_ASK)

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from mcp.server import MCPServer
@@ -38,7 +39,7 @@ class ServiceBackend:
     """The tools' operations for one caller, run in this process by the code of the routes."""
 
     def __init__(self, service: Service, caller: Caller) -> None:
-        self._service, self._caller = service, caller
+        self._service, self._caller = service, replace(caller, uses_tools=True)
 
     def tables(self) -> dict[str, Any]:
         """Return the declared tables."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 from fastapi import Depends, Request, Response
@@ -9,7 +10,13 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import TypeAdapter, ValidationError
 
-from confide.client.http import MalformedRequest, NotSignedIn, NotYours
+from confide.client.http import (
+    CLIENT_HEADER,
+    TOOLS_CLIENT,
+    MalformedRequest,
+    NotSignedIn,
+    NotYours,
+)
 from confide.server.responses import AMOUNT_PATTERN
 from confide.server.service import Caller, Service
 
@@ -105,7 +112,7 @@ async def _sign_in(request: Request, text: str) -> Caller:
         raise NotSignedIn("say who you are: send the header `Authorization: Bearer TOKEN`")
     caller = await service.run(lambda: service.sign_in(text))
     request.state.caller = caller.name
-    return caller
+    return replace(caller, uses_tools=request.headers.get(CLIENT_HEADER) == TOOLS_CLIENT)
 
 
 async def caller_of_header(

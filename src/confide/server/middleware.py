@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from confide.client.http import MalformedRequest, NotReady, TooLarge, TooSlow, status_of
 from confide.errors import BudgetExceeded, ConfideError, Fault, as_refusal, error_location
+from confide.execution.confirmation import ConfirmationRequired
 from confide.server.metrics import Metrics
 
 __all__ = [
@@ -68,9 +69,12 @@ def record_error(scope: Scope, error: Exception) -> ConfideError:
 def refusal_body(error: ConfideError) -> dict[str, Any]:
     """Return the JSON body of an error; faults are replaced by a generic message."""
     shown = INTERNAL_FAULT if isinstance(error, Fault) else error
-    parts = {"code": error.code, "message": str(shown)}
+    parts: dict[str, Any] = {"code": error.code, "message": str(shown)}
     if isinstance(error, BudgetExceeded):
         parts |= {"cost": str(error.cost), "left": str(error.left)}
+    if isinstance(error, ConfirmationRequired):
+        cost, limit = error.cost, str(error.limit)
+        parts |= {"cost": str(cost.share), "epsilon": cost.epsilon, "limit": limit}
     return {"error": parts}
 
 

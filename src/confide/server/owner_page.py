@@ -62,12 +62,14 @@ async def new_token(
     role: Annotated[str, Form(max_length=10)] = "analyst",
     days: Annotated[str, Form(max_length=6)] = "90",
     share: Annotated[str, Form(max_length=60)] = "",
+    may_confirm: Annotated[str, Form(max_length=10)] = "",
 ) -> HTMLResponse:
     """Create a token and show it once."""
 
     def work() -> HTMLResponse:
         try:
             given = {"name": name.strip(), "role": role, "days": int(days), "share": share or None}
+            given["may_confirm"] = may_confirm == "yes"
             text, made = make_token(service, caller, requests.TokenRequest.model_validate(given))
         except ValueError:
             refusal = record_error(request.scope, MalformedRequest(MALFORMED_FORM))

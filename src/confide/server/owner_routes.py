@@ -90,7 +90,15 @@ def make_token(service: Service, caller: Caller, body: requests.TokenRequest) ->
     if caller.is_owner:
         if body.role == "analyst":
             service.curator.ledger.limits.admit(body.name, "")
-        return service.tokens.make(body.name, Role(body.role), days=body.days, limit=limit)
+        return service.tokens.make(
+            body.name, Role(body.role), days=body.days, limit=limit, may_confirm=body.may_confirm
+        )
+    # Privacy: a right that the owner did not give cannot be passed on.
+    if body.may_confirm and not caller.token.may_confirm:
+        raise NotYours(
+            "Your token cannot pass on the right to confirm. Ask the owner for one made with "
+            "`confide token NAME --may-confirm`, or leave out `may_confirm`."
+        )
     if caller.token.limit is not None:
         raise NotYours(
             "a token that was handed out cannot hand out others; ask whoever handed it out"
@@ -101,7 +109,12 @@ def make_token(service: Service, caller: Caller, body: requests.TokenRequest) ->
             'say "share"; other tokens are made by the owner'
         )
     return service.tokens.make(
-        caller.name, days=body.days, label=body.name, limit=limit, parent=caller.token
+        caller.name,
+        days=body.days,
+        label=body.name,
+        limit=limit,
+        parent=caller.token,
+        may_confirm=body.may_confirm,
     )
 
 

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from confide.client.http import NotReady, NotSignedIn, NotYours
 from confide.curator import Preview
 from confide.errors import ConfideError, Fault
+from confide.execution import ConfirmationRequired
 from confide.release import Answer
 from confide.release.formatting import percent, to_csv
 from confide.server.auth import COOKIE, CurrentService, caller_of_cookie
@@ -32,6 +33,8 @@ PRICE_KINDS: Final = ("share", "epsilon", "error")
 FRESH_STEP: Final = "anew"
 """The value of the button that pays for a new answer to an answered query."""
 PAID_STEPS: Final = ("ask", FRESH_STEP)
+CONFIRMED: Final = "yes"
+PAGE_ADVICE: Final = "To pay this much, confirm it below."
 INITIAL_FORM: Final = {"sql": "", "by": "share", "amount": "1%"}
 
 
@@ -108,17 +111,21 @@ async def ask(
     amount: Annotated[str, Form(max_length=60)] = "",
     step: Annotated[str, Form(max_length=10)] = "preview",
     key: Annotated[str, Form(max_length=64)] = "",
+    confirm: Annotated[str, Form(max_length=10)] = "",
 ) -> HTMLResponse:
-    """Preview a query or, on the second click, pay for its answer."""
+    """Preview a query, or pay for its answer; a high cost needs another click to confirm it."""
     form = {"sql": sql, "by": by if by in PRICE_KINDS else "share", "amount": amount.strip()}
 
     def work() -> dict[str, Any]:
         if step in PAID_STEPS and key:
-            return draw_answer(_ask(caller, service, form, key, step))
+            is_confirmed = confirm == CONFIRMED
+            return draw_answer(_ask(caller, service, form, key, step, is_confirmed=is_confirmed))
         return _preview(caller, service, form)
 
     try:
         outcome = await service.run_question(caller, work)
+    except ConfirmationRequired as refusal:
+        outcome = _ask_to_confirm(request, caller, refusal, key, step)
     except ConfideError as refusal:
         outcome = {"refusal": record_error(request.scope, refusal)}
         # The query may have been charged; a retry with the same key costs nothing more.
@@ -131,9 +138,27 @@ async def ask(
     return await service.run(lambda: _page(request, caller, service, form, **outcome))
 
 
-def _ask(caller: Caller, service: Service, form: dict[str, str], key: str, step: str) -> Answer:
-    price_args = {form["by"]: form["amount"]}
-    return service.ask(caller, form["sql"], price_args, key=key, fresh=step == FRESH_STEP)
+def _ask(
+    caller: Caller,
+    service: Service,
+    form: dict[str, str],
+    key: str,
+    step: str,
+    *,
+    is_confirmed: bool,
+) -> Answer:
+    price_args, fresh = {form["by"]: form["amount"]}, step == FRESH_STEP
+    return service.ask(caller, form["sql"], price_args, key=key, fresh=fresh, confirm=is_confirmed)
+
+
+def _ask_to_confirm(
+    request: Request, caller: Caller, refusal: ConfirmationRequired, key: str, step: str
+) -> dict[str, Any]:
+    """Return a refusal with a button that confirms the cost, if the caller can confirm."""
+    if not caller.may_confirm:
+        return {"refusal": record_error(request.scope, refusal)}
+    shown = record_error(request.scope, refusal.advise(PAGE_ADVICE))
+    return {"refusal": shown, "key": key, "step": step, "unconfirmed": refusal.cost}
 
 
 def _preview(caller: Caller, service: Service, form: dict[str, str]) -> dict[str, Any]:

@@ -62,6 +62,7 @@ DEFAULT_VALUES: Final[dict[str, Any]] = {
     "caller": None,
     "refusal": None,
     "preview": None,
+    "unconfirmed": None,
     "figures": None,
     "left_after": None,
     "key": None,

@@ -34,15 +34,17 @@ Sql = Annotated[str, Field(max_length=MAX_SQL_LENGTH)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Key = Annotated[str, Field(min_length=1, max_length=200)]
 Level = Annotated[float, Field(gt=0, lt=1)]
+Confirm = Annotated[bool, Field(description="allow a cost above the owner's limit for one query")]
 Finite = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
 
 
 class _PricedRequest(Schema):
-    """A cost, as an epsilon or a share, and a key that makes retries free."""
+    """A cost, as an epsilon or a share, a key that makes retries free, and a confirmation."""
 
     epsilon: Amount | None = None
     share: Amount | None = None
     key: Key | None = None
+    confirm: Confirm = False
 
     def cost(self) -> dict[str, float | str]:
         """Return the cost arguments that the request gives."""
@@ -161,6 +163,7 @@ class AnswerRequest(QueryRequest):
         default=None, description="the same key is answered once, however often it is sent"
     )
     fresh: bool = Field(default=False, description="pay for a new answer to an old question")
+    confirm: Confirm = False
 
 
 class PredictionsRequest(Schema):
@@ -176,3 +179,6 @@ class TokenRequest(Schema):
     role: Literal["owner", "analyst"] = "analyst"
     days: Annotated[int, Field(ge=1, le=3660)] = 90
     share: Amount | None = Field(default=None, description="the most that this token may spend")
+    may_confirm: bool = Field(
+        default=False, description="whether an agent with this token can confirm a high cost"
+    )

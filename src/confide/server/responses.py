@@ -215,6 +215,7 @@ class TokenResponse(Schema):
     limit: str | None
     spent: str
     parent: str | None
+    may_confirm: bool
 
 
 class TokensResponse(Schema):
@@ -231,12 +232,14 @@ class NewTokenResponse(Schema):
 
 
 class ErrorDetail(Schema):
-    """An error; if the budget is exceeded, with the cost and the remaining budget."""
+    """An error; if the cost was too high, with the cost and the remaining budget or the limit."""
 
     code: str
     message: str
     cost: str | None = None
+    epsilon: float | None = None
     left: str | None = None
+    limit: str | None = None
 
 
 class ErrorResponse(Schema):

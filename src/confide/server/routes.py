@@ -48,7 +48,10 @@ def answer_question(
     service: Service, caller: Caller, body: requests.AnswerRequest
 ) -> responses.AnswerResponse:
     """Return the answer to a query, and charge for it."""
-    found = service.ask(caller, body.sql, price_args_of(body), key=body.key, fresh=body.fresh)
+    price_args, confirm = price_args_of(body), body.confirm
+    found = service.ask(
+        caller, body.sql, price_args, key=body.key, fresh=body.fresh, confirm=confirm
+    )
     return show_answer(found, body.confidence)
 
 

@@ -149,6 +149,7 @@ def show_token(token: Token) -> responses.TokenResponse:
         limit=None if token.limit is None else str(token.limit.fraction),
         spent=str(token.spent.fraction),
         parent=token.parent,
+        may_confirm=token.may_confirm,
     )
 
 

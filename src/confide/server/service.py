@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final, TypeVar
 
-from confide.client.http import NotReady, NotSignedIn, NotYours
+from confide.client.http import JSON_ADVICE, NotReady, NotSignedIn, NotYours
 from confide.curator import BudgetState, Curator, Preview, paid_only
 from confide.declare import BoardSettings, ServerSettings
 from confide.errors import BadDeclaration, Fault, Refusal, UnsupportedQuery
 from confide.execution import DurableWatch
+from confide.execution.confirmation import ConfirmationRequired
 from confide.execution.executor import NotPaid
 from confide.execution.pricing import Price, Pricing
 from confide.ledger import Entry
@@ -53,13 +54,21 @@ __all__ = [
 
 T = TypeVar("T")
 THREAD_COUNT: Final = 16
+AGENT_ADVICE: Final = (
+    "Your token cannot confirm. Lower the cost, or ask the owner for a token made with "
+    "`confide token NAME --may-confirm`."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A caller, authenticated by a valid token."""
+    """A caller, authenticated by a valid token.
+
+    ``uses_tools`` is whether the request came through the tools for language models.
+    """
 
     token: Token
+    uses_tools: bool = False
 
     @property
     def name(self) -> str:
@@ -85,6 +94,15 @@ class Caller:
     def is_agent(self) -> bool:
         """Whether the token was issued by an analyst, from their own budget."""
         return self.token.parent is not None
+
+    @property
+    def may_confirm(self) -> bool:
+        """Whether the caller can confirm a cost above the owner's limit for one query.
+
+        An agent needs a token made with that right: one that an analyst issued, or any token that
+        is used through the tools.
+        """
+        return self.token.may_confirm or not (self.is_agent or self.uses_tools)
 
     def may_see(self, token: Token) -> bool:
         """Return whether the caller can see a token.
@@ -169,13 +187,21 @@ class Service:
             raise NotYours("the owner has declared no limit for you; ask the owner") from None
 
     def ask(
-        self, caller: Caller, sql: str, price_args: dict[str, Any], *, key: str | None, fresh: bool
+        self,
+        caller: Caller,
+        sql: str,
+        price_args: dict[str, Any],
+        *,
+        key: str | None,
+        fresh: bool,
+        confirm: bool = False,
     ) -> Answer:
         """Return an answer, charged to the caller's share of the budget."""
         return self.charge_caller(
             caller,
             price_args,
             lambda curator, keywords: curator.sql(sql, fresh=fresh, key=key, **keywords),
+            confirm=confirm,
             price=lambda curator: Share.floor(curator.preview(sql, **price_args).cost.share),
         )
 
@@ -185,6 +211,7 @@ class Service:
         price_args: dict[str, Any],
         work: Callable[[Curator, dict[str, Any]], T],
         *,
+        confirm: bool,
         price: Callable[[Curator], Share] | None = None,
     ) -> T:
         """Return the result of ``work``, charged to the caller and to their token's own limit.
@@ -192,13 +219,23 @@ class Service:
         ``price`` returns the share that the work costs, if ``price_args`` do not determine it.
         """
         curator, parsed = self.curator_of(caller), Price.of(price_args)
+        # Privacy: a confirmation counts only from a caller who has the right to confirm.
+        is_confirmed = confirm and caller.may_confirm
+
+        def confirmed(curator: Curator, keywords: dict[str, Any]) -> T:
+            try:
+                return work(curator, {**keywords, "confirm": is_confirmed})
+            except ConfirmationRequired as refusal:
+                advice = JSON_ADVICE if caller.may_confirm else AGENT_ADVICE
+                raise refusal.advise(advice) from None
+
         grant = price or (
             lambda curator: Pricing(curator.terms, curator.ledger).share_for_cost(parsed)
         )
         if caller.token.limit is None:
-            found = work(curator, price_args)
+            found = confirmed(curator, price_args)
         else:
-            found = self._charge_token(caller.token, curator, price_args, work, grant)
+            found = self._charge_token(caller.token, curator, price_args, confirmed, grant)
         self.metrics.add("confide_answers_total", reused="yes" if _is_reused(found) else "no")
         return found
 
@@ -313,7 +350,7 @@ def estimate(
         keywords = {**request.arguments(), **price_args, "fresh": request.fresh, "key": request.key}
         return curator.estimate(request.statistic, request.table, **keywords)
 
-    found = service.charge_caller(caller, request.cost(), ask)
+    found = service.charge_caller(caller, request.cost(), ask, confirm=request.confirm)
     return show_estimate(request.statistic, found, request.confidence)
 
 
@@ -332,7 +369,7 @@ def choose(
             list(scores), scores, fresh=request.fresh, key=request.key, **price_args
         )
 
-    found = service.charge_caller(caller, request.cost(), ask)
+    found = service.charge_caller(caller, request.cost(), ask, confirm=request.confirm)
     return responses.ChooseResponse(
         value=found.value,
         regret=show_number(found.regret),
@@ -351,7 +388,7 @@ def release(
         keywords: PriceFields = {**price_args, "fresh": request.fresh, "key": request.key}
         return curator.release(request.queries, weights=request.weights, **keywords)
 
-    found = service.charge_caller(caller, request.cost(), ask)
+    found = service.charge_caller(caller, request.cost(), ask, confirm=request.confirm)
     return responses.ReleaseResponse(
         answers=[show_answer(one, request.confidence) for one in found]
     )
@@ -374,7 +411,7 @@ def open_watch(
             request.threshold, request.above, sensitivity=sensitivity, **keywords
         )
 
-    return _show_watch(service.charge_caller(caller, request.cost(), ask))
+    return _show_watch(service.charge_caller(caller, request.cost(), ask, confirm=request.confirm))
 
 
 def read_watch(service: Service, caller: Caller, entry: int) -> responses.WatchResponse:

@@ -42,7 +42,7 @@ from confide.loss import Share
 
 __all__ = ["TOKENS", "Role", "Token", "TokenStore", "open_tables", "spent_by_analyst"]
 
-VERSION: Final = 1
+VERSION: Final = 2
 ADVISORY_LOCK_ID: Final = 4_027_431_615  # arbitrary; distinguishes our PostgreSQL lock
 TABLES: Final = MetaData()
 
@@ -60,6 +60,7 @@ TOKENS: Final = Table(
     Column("limit_units", BigInteger),
     Column("spent_units", BigInteger, nullable=False),
     Column("parent", String(16)),
+    Column("may_confirm", Integer, nullable=False, server_default="0"),
 )
 """One row per token, with a digest of its secret."""
 
@@ -70,6 +71,13 @@ LAYOUT_TABLE: Final = Table(
     Column("version", Integer, nullable=False),
 )
 """A table with one row: the layout version of the server's tables."""
+
+
+FIRST_VERSION: Final = 1
+ADD_MAY_CONFIRM: Final = (
+    "ALTER TABLE confide_tokens ADD COLUMN may_confirm INTEGER NOT NULL DEFAULT 0"
+)
+"""The change from the first layout, whose tokens cannot confirm."""
 
 
 def open_tables(address: str | Path | None) -> Database:
@@ -97,12 +105,16 @@ def open_tables(address: str | Path | None) -> Database:
 
 
 def _create_tables(connection: Connection) -> int:
-    """Create missing tables, one process at a time; return their layout version."""
+    """Create or upgrade the tables, one process at a time; return their layout version."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:gate)"), {"gate": ADVISORY_LOCK_ID})
     refuse_tables(connection)
     TABLES.create_all(connection)
     found = connection.execute(select(LAYOUT_TABLE.c.version)).scalar()
+    if found == FIRST_VERSION:
+        connection.execute(text(ADD_MAY_CONFIRM))
+        connection.execute(update(LAYOUT_TABLE).values(version=VERSION))
+        return VERSION
     if found is not None:
         return int(found)
     connection.execute(insert(LAYOUT_TABLE).values(only=1, version=VERSION))
@@ -130,6 +142,7 @@ class Token:
     ``name`` is that of the owner, or of the analyst whose limits apply. An analyst can create a
     token for an agent. It has the agent's name as its ``label``, a ``limit`` on its own spending,
     and the id of the analyst's token as its ``parent``. It is valid only as long as its parent.
+    ``may_confirm`` lets an agent confirm a high cost.
     """
 
     id: str
@@ -142,6 +155,7 @@ class Token:
     limit: Share | None
     spent: Share
     parent: str | None
+    may_confirm: bool = False
 
     def is_live(self, now: float) -> bool:
         """Return whether the token is neither revoked nor expired."""
@@ -168,6 +182,7 @@ class TokenStore:
         label: str = "",
         limit: Share | None = None,
         parent: Token | None = None,
+        may_confirm: bool = False,
     ) -> tuple[str, Token]:
         """Create a token; return its text, which is not stored, and the stored token."""
         for called in (name, label or name):
@@ -201,6 +216,7 @@ class TokenStore:
             "limit_units": None if limit is None else limit.units,
             "spent_units": 0,
             "parent": None if parent is None else parent.id,
+            "may_confirm": int(may_confirm),
         }
         self._database.change(lambda connection: connection.execute(insert(TOKENS).values(**row)))
         return text, _token(row)
@@ -302,6 +318,7 @@ def _token(row: dict[str, Any]) -> Token:
         limit=None if row["limit_units"] is None else Share(row["limit_units"]),
         spent=Share(row["spent_units"]),
         parent=row["parent"],
+        may_confirm=bool(row["may_confirm"]),
     )
 
 

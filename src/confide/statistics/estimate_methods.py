@@ -47,6 +47,7 @@ class EstimateMethods:
         *,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **given: Any,
     ) -> "EstimateResult":
         """Return an estimate of any registered statistic, by its name.
@@ -55,12 +56,12 @@ class EstimateMethods:
         statistic also has a method of its own.
         """
         cost: dict[str, object] = {name: given.pop(name) for name in COSTS if name in given}
-        context = self._context(cost, fresh=fresh, key=key)
+        context = self._context(cost, fresh=fresh, key=key, confirm=confirm)
         spec = registry.find_statistic(statistic)
         return spec.estimate(context, spec.read({"table": table, **given}))
 
     def _context(
-        self, cost: Mapping[str, object], *, fresh: bool, key: str | None
+        self, cost: Mapping[str, object], *, fresh: bool, key: str | None, confirm: bool
     ) -> "EstimateContext":
         """Return the context of an estimate; ``cost`` holds the caller's price arguments."""
         # A missing package must fail here, not after a charge.
@@ -70,7 +71,7 @@ class EstimateMethods:
             raise UnsupportedQuery(
                 "how near an estimate is depends on the data; say epsilon= or share="
             )
-        options = QueryOptions.of(fresh=fresh, key=key)
+        options = QueryOptions.of(fresh=fresh, key=key, confirm=confirm)
         return estimates.EstimateContext(self._executor, price, options, self.estimators)
 
     def register_estimator(

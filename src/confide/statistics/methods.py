@@ -55,6 +55,7 @@ class StatisticMethods(EstimateMethods):
         within: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Density":
         """Return a histogram density of a column, with a band.
@@ -62,7 +63,7 @@ class StatisticMethods(EstimateMethods):
         ``bins=None`` chooses the width privately, for a fifth of the cost. ``within=(low, high)``
         clips to narrower bounds than the declared ones.
         """
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return density.estimate_density(
             context, density.DensityArguments(table, column, bins=bins, within=within)
         )
@@ -77,13 +78,14 @@ class StatisticMethods(EstimateMethods):
         within: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return quantiles of a column, such as ``[0.25, 0.5, 0.75]``; they never cross.
 
         Several at once cost less than one by one. ``value`` is a list, or a number for one level.
         """
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return quantiles.estimate_quantiles(
             context, quantiles.QuantilesArguments(table, column, levels, within=within)
         )
@@ -97,6 +99,7 @@ class StatisticMethods(EstimateMethods):
         bounds: Sequence[Number] | str | None = None,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return the mean of a column, with an interval for the population's.
@@ -104,7 +107,7 @@ class StatisticMethods(EstimateMethods):
         ``bounds`` are narrower than the declared ones, or "private" to find them first, for a third
         of the cost, which helps if the declared bounds are loose.
         """
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return moments.estimate_mean(context, moments.MomentArguments(table, column, bounds=bounds))
 
     @refusing
@@ -116,10 +119,11 @@ class StatisticMethods(EstimateMethods):
         bounds: Sequence[Number] | str | None = None,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return the variance of a column, with an interval; ``bounds`` as for `mean`."""
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return moments.estimate_variance(
             context, moments.MomentArguments(table, column, bounds=bounds)
         )
@@ -133,6 +137,7 @@ class StatisticMethods(EstimateMethods):
         bounds: Sequence[Number] | str | None = None,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return variances and covariances of columns, by name such as ``cov(age, cost)``.
@@ -140,7 +145,7 @@ class StatisticMethods(EstimateMethods):
         ``bounds`` as for `mean`, the same for all columns. Intervals assume that the columns are
         normally distributed.
         """
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return moments.estimate_covariance(
             context, moments.CovarianceArguments(table, columns, bounds=bounds)
         )
@@ -155,6 +160,7 @@ class StatisticMethods(EstimateMethods):
         within: Sequence[Number] | None = None,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return the distribution of a family that fits best, with standard errors and intervals.
@@ -162,7 +168,7 @@ class StatisticMethods(EstimateMethods):
         Families are normal, poisson, exponential, gamma, beta, bernoulli, categorical and, for a
         list of columns, multivariate-normal.
         """
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return likelihood.estimate_family(
             context, likelihood.FamilyArguments(table, column, family=family, within=within)
         )
@@ -177,6 +183,7 @@ class StatisticMethods(EstimateMethods):
         ridge: Number = 0,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return the coefficients of a regression such as ``"cost ~ age + smoker"``.
@@ -184,7 +191,7 @@ class StatisticMethods(EstimateMethods):
         ``family`` is linear, logistic (the response is Bool or Int(0, 1)) or poisson (a count).
         ``ridge`` shrinks the slopes of a linear regression.
         """
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return regression.estimate_fit(
             context, regression.FitArguments(table, formula, family=family, ridge=ridge)
         )
@@ -198,10 +205,11 @@ class StatisticMethods(EstimateMethods):
         by: str,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Comparison":
         """Return the difference between a column's means in two groups, with a p-value."""
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return hypothesis_tests.compare_means(
             context, hypothesis_tests.ComparisonArguments(table, column, by=by)
         )
@@ -215,10 +223,11 @@ class StatisticMethods(EstimateMethods):
         by: str,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Comparison":
         """Return the difference in how often a column is true in two groups, with a p-value."""
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return hypothesis_tests.compare_proportions(
             context, hypothesis_tests.ComparisonArguments(table, column, by=by)
         )
@@ -232,10 +241,11 @@ class StatisticMethods(EstimateMethods):
         *,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Independence":
         """Return a chi-square test of whether two columns are independent, with a p-value."""
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return hypothesis_tests.check_independence(
             context, hypothesis_tests.IndependenceArguments(table, first, second)
         )
@@ -253,6 +263,7 @@ class StatisticMethods(EstimateMethods):
         corrected: bool | None = None,
         fresh: bool = False,
         key: str | None = None,
+        confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Estimate":
         """Return an estimate by any function of rows, run on blocks of units.
@@ -266,7 +277,7 @@ class StatisticMethods(EstimateMethods):
         window, mean, or median. ``corrected=True`` removes bias of order 1 / rows; None does so if
         the bounds are "column".
         """
-        context = self._context(want, fresh=fresh, key=key)
+        context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return sample_and_aggregate.estimate_blocks(
             context,
             sample_and_aggregate.BlockArguments(

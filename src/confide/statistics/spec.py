@@ -14,7 +14,7 @@ __all__ = ["RESERVED", "StatisticSpec"]
 
 A = TypeVar("A")
 RESERVED: Final = frozenset(
-    {"statistic", "epsilon", "share", "error", "confidence", "fresh", "key", "context"}
+    {"statistic", "epsilon", "share", "error", "confidence", "fresh", "key", "confirm", "context"}
 )
 """Argument names that statistics cannot use, because every call has them."""
 
