@@ -463,10 +463,10 @@ def test_a_failed_client_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert RETRIES == policy.max_retries
 
 
-def run_apart(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Run a program with its own Spark session, without Java's messages in its output."""
+def run_apart(program: str, argument: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Run a program in a folder with its own Spark session, without Java's output."""
     return subprocess.run(
-        [sys.executable, "-m", f"support.{program}", str(folder)],
+        [sys.executable, "-m", f"support.{program}", argument],
         capture_output=True,
         text=True,
         timeout=300,
@@ -476,24 +476,33 @@ def run_apart(program: str, folder: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str], str]:
+    """Return the folder, the lines, and the log of a program with a Spark of its own."""
+    folder = tmp_path_factory.mktemp("apart")
+    write_rows(folder)
+    done = run_apart("failing", str(folder), folder)
+
+    assert 0 == done.returncode, done.stderr[-2_000:]
+    return folder, done.stdout.splitlines(), done.stderr
+
+
 def test_files_that_are_denied_and_a_driver_that_is_killed_are_faults(
-    spark: Spark, tmp_path: Path
+    spark: Spark, apart: tuple[Path, list[str], str]
 ) -> None:
     """Real failures return only a code and are charged once; their keys resume them.
 
     A query left unanswered by a killed driver is resumed by another process: this one.
     """
-    write_rows(tmp_path)
-    done = run_apart("failing", tmp_path)
+    folder, lines, log = apart
     fault = "fault: the engine could not answer; the owner's log has the reason"
-    assert 0 == done.returncode, done.stderr[-2_000:]
-    denied, resumed, killed = done.stdout.split("\n")[:3]
 
-    assert [f"{fault} | 1/1000", "2 | 1/1000", f"{fault} | 1/500"] == [denied, resumed, killed]
-    assert "FileNotFoundException): a file is gone, may not be read" in done.stderr
-    assert "Spark cannot be reached, or its session has ended" in done.stderr
+    # Denied, resumed, and killed.
+    assert [f"{fault} | 1/1000", "2 | 1/1000", f"{fault} | 1/500"] == lines[1:4]
+    assert "FileNotFoundException): a file is gone, may not be read" in log
+    assert "Spark cannot be reached, or its session has ended" in log
     assert spark.session.range(3).count() == 3  # this session survives
-    curator = open_rows(tmp_path)
+    curator = open_rows(folder)
     answer = curator.sql(COUNT, epsilon=1e9, key="killed")
     assert [("a", 2, 51), ("b", 2, 6)] == [
         (row["k"], round(row["n"]), round(row["s"])) for row in answer.rows
@@ -501,12 +510,9 @@ def test_files_that_are_denied_and_a_driver_that_is_killed_are_faults(
     assert "1/500" == str(curator.budget.spent.share)
 
 
-def test_a_hive_table_is_queried_by_name(tmp_path: Path) -> None:
+def test_a_hive_table_is_queried_by_name(apart: tuple[Path, list[str], str]) -> None:
     """A partitioned Hive table in ORC gives the answer of DuckDB."""
-    done = run_apart("hive", tmp_path)
-
-    assert 0 == done.returncode, done.stderr[-2_000:]
-    assert "hive equal" in done.stdout
+    assert "hive equal" == apart[1][0]
 
 
 @pytest.mark.parametrize(
@@ -558,9 +564,9 @@ def test_only_integers_of_each_group_are_collected(
         assert value in keys if isinstance(value, str | None) else int(value) == value
 
 
-def test_a_cluster_is_reached_over_the_network(tmp_path: Path) -> None:
+def test_a_cluster_is_reached_over_the_network(spark: Spark, tmp_path: Path) -> None:
     """Spark Connect gives the same answer by its address and by a DataFrame."""
-    done = run_apart("connected", tmp_path)  # the server stores its tables here
+    done = run_apart("connected", spark.listen(), tmp_path)
 
     assert 0 == done.returncode, done.stderr[-2_000:]
     assert ["equal", "equal"] == done.stdout.split()[-2:]

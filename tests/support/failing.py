@@ -1,7 +1,8 @@
-"""A program whose Spark really fails, and which prints the messages that an analyst gets.
+"""A program that compares a Hive table, and whose Spark then really fails.
 
-It runs in its own process, since it kills Java in the end. It leaves a ledger, from which another
-process resumes the query.
+It runs in its own process, since a process has one Spark, with or without Hive, and since it kills
+Java in the end. It prints the messages that an analyst gets, and leaves a ledger, from which
+another process resumes the query.
 """
 
 import ctypes
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Float, Table
 from confide.errors import Fault
+from support.hive import compare_hive, hive_settings
 from support.spark import FAST_JAVA_OPTIONS
 
 __all__ = ["COUNT", "open_curator", "write_rows"]
@@ -61,7 +63,7 @@ def ask(curator: Curator, key: str) -> None:
 
 
 def main(folder: Path) -> None:
-    """Revoke read permission, restore it, and kill Java, with a query after each step."""
+    """Query a Hive table; revoke read permission, restore it, and kill Java; query in between."""
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -71,9 +73,10 @@ def main(folder: Path) -> None:
         for right in READ_ANYTHING:
             ctypes.CDLL(None).prctl(DROP_FROM_BOUND, right, 0, 0, 0)
     builder: Any = SparkSession.builder.master("local[2]")
-    for name, value in SETTINGS.items():
+    for name, value in {**SETTINGS, **hive_settings(folder)}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
+    sys.stdout.write(f"{compare_hive(session)}\n")
     curator = open_curator(folder)
     part = folder / "rows" / "part.parquet"
     part.chmod(0)

@@ -1,11 +1,5 @@
-"""A program that compares a Hive table in Spark with DuckDB.
+"""A comparison of a Hive table in Spark with DuckDB."""
 
-It runs in its own process, since a process has one Spark, with or without Hive.
-"""
-
-import os
-import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +7,8 @@ import pyarrow as pa
 
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Date, Float, Table
-from support.failing import SETTINGS
+
+__all__ = ["compare_hive", "hive_settings"]
 
 TEXT = "SELECT k, MONTH(day) AS m, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY k, m"
 MADE = (
@@ -37,22 +32,19 @@ def ask(source: object) -> list[tuple[object, ...]]:
     return [(row["k"], row["m"], round(row["n"]), round(2 * row["s"])) for row in answer.rows]
 
 
-def main(folder: Path) -> None:
-    """Print the table's provider, and whether its answer equals that of DuckDB."""
-    from pyspark.sql import SparkSession
-
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    warnings.simplefilter("ignore")
-    builder: Any = SparkSession.builder.master("local[2]").enableHiveSupport()
-    places = {
+def hive_settings(folder: Path) -> dict[str, str]:
+    """Return the settings of a Spark whose Hive tables are in a folder."""
+    return {
+        "spark.sql.catalogImplementation": "hive",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.hadoop.javax.jdo.option.ConnectionURL": (
             f"jdbc:derby:;databaseName={folder / 'metastore'};create=true"
         ),
     }
-    for name, value in {**SETTINGS, **places}.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+
+
+def compare_hive(session: Any) -> str:
+    """Return the table's provider, and whether its answer equals that of DuckDB."""
     for statement in MADE:
         session.sql(statement)
     rows = session.sql("SELECT * FROM clinic.visits").collect()
@@ -60,9 +52,4 @@ def main(folder: Path) -> None:
     described = session.sql("DESCRIBE EXTENDED clinic.visits").collect()
     (provider,) = [row[1] for row in described if row[0] == "Provider"]
     is_equal = ask(here) == ask("spark:clinic.visits")
-    sys.stdout.write(f"{provider} {'equal' if is_equal else 'different'}\n")
-    session.stop()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    return f"{provider} {'equal' if is_equal else 'different'}"

@@ -36,6 +36,8 @@ SETTINGS: Final = {
     "spark.driver.extraJavaOptions": FAST_JAVA_OPTIONS,
     "spark.driver.memory": "1g",
     "spark.log.level": "OFF",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
     "spark.ui.enabled": "false",
@@ -76,6 +78,13 @@ class Spark:
         name = f"copy{next(NUMBERS)}"
         self.frame(rows).write.saveAsTable(name)
         return name
+
+    def listen(self) -> str:
+        """Return the address of a Spark Connect server, which is started in the same Java."""
+        services = self.session._jvm.org.apache.spark.sql.connect.service
+        server = getattr(getattr(services, "SparkConnectService$"), "MODULE$")
+        server.start(self.session.sparkContext._jsc.sc())
+        return f"sc://127.0.0.1:{server.localPort()}"
 
 
 def _without_views(rows: pa.Table) -> pa.Table:
