@@ -43,7 +43,7 @@ from confide.release.quantiles import Chosen
 from support.entropy import SeededEntropy
 
 RELEASES: Final = 10_000
-AT_ONCE: Final = 500
+AT_ONCE: Final = 5_000
 LOW: Final = 0.94
 HIGH: Final = 0.96
 TABLE: Final = Table(

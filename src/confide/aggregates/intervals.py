@@ -8,7 +8,6 @@ could have to the closest possible ones, so that no interval shrinks to a point 
 range.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -28,7 +27,6 @@ __all__ = [
 ]
 
 GRID_SIZE: Final = 65
-BISECTIONS: Final = 40
 EDGE_FRACTION: Final = 0.1
 MIN_SPACING: Final = 1e-300
 
@@ -124,46 +122,39 @@ def solve_ratios(sums: Floats, rows: Floats, ratios: Floats, table: Floats) -> E
     evenly spaced ``ratios``. A ratio is allowed if |sum - ratio * count| is at most this
     half-width, interpolated between the ratios.
     """
-    middle = np.clip(sums / np.maximum(rows, 1.0), ratios[0], ratios[-1])
-    groups = np.arange(len(middle))
-    spacing = max((ratios[-1] - ratios[0]) / (len(ratios) - 1), MIN_SPACING)
-
-    def excess(ratio: Floats) -> Floats:
-        position = (ratio - ratios[0]) / spacing
-        below = np.clip(np.floor(position).astype(np.int64), 0, len(ratios) - 2)
-        weight = position - below
-        width = table[groups, below] * (1.0 - weight) + table[groups, below + 1] * weight
-        difference: Floats = np.abs(sums - ratio * rows) - width
-        return difference
-
     kept = np.abs(sums[:, None] - ratios * rows[:, None]) <= table
-    return _end(ratios, kept, middle, excess, -1), _end(ratios, kept, middle, excess, 1)
+    low = _end(sums, rows, ratios[::-1], table[:, ::-1], kept=kept[:, ::-1], side=-1)
+    return low, _end(sums, rows, ratios, table, kept=kept, side=1)
 
 
 def _end(
-    ratios: Floats,
-    kept: Mask,
-    middle: Floats,
-    excess: Callable[[Floats], Floats],
-    side: int,
+    sums: Floats, rows: Floats, ratios: Floats, table: Floats, *, kept: Mask, side: int
 ) -> Floats:
-    """Return each group's outermost ratio whose excess is not positive, on one side of ``middle``.
+    """Return each group's outermost allowed ratio, on one side of the noisy ratio.
 
-    ``side`` is 1 for the greatest ratio and -1 for the smallest. ``kept`` is a mask of the ratios
-    whose excess is not positive, for each group. The result is between the outermost of these (or
-    ``middle``, if none is on this side) and the next ratio outward; bisection finds it.
+    ``side`` is 1 for the greatest ratio, and -1 for the smallest if ``ratios`` are descending.
+    ``kept`` is a mask of the ratios that are allowed, for each group.
+
+    Why: the result is between the outermost of these (or the noisy ratio, if none is on this side)
+         and the next ratio outward. There the half-width is linear. So sum - ratio * count and its
+         negation exceed it by linear functions of the ratio, neither of which may be positive.
     """
-    outward = ratios if side > 0 else ratios[::-1]
-    flags = kept if side > 0 else kept[:, ::-1]
-    beyond = side * (outward - middle[:, None]) > 0.0
-    steps = np.arange(len(ratios))
-    last = np.where(flags & beyond, steps, -1).max(axis=1)
-    inside = np.where(last >= 0, outward[last], middle)
-    following = np.where(last >= 0, last + 1, np.argmax(beyond, axis=1))
-    ended = (following >= len(ratios)) | ((last < 0) & ~beyond.any(axis=1))
-    outside = np.where(ended, inside, outward[np.minimum(following, len(ratios) - 1)])
-    for _ in range(BISECTIONS):
-        halfway = (inside + outside) / 2.0
-        fits = excess(halfway) <= 0.0
-        inside, outside = np.where(fits, halfway, inside), np.where(fits, outside, halfway)
-    return inside
+    last, (least, most) = len(ratios) - 1, sorted((ratios[0], ratios[-1]))
+    middle = np.clip(sums / np.maximum(rows, 1.0), least, most)
+    next_place = np.searchsorted(side * ratios, side * middle, side="right")
+    top = last - np.argmax(kept[:, ::-1], axis=1)
+    is_kept = kept.any(axis=1) & (top >= next_place)
+    inside = np.where(is_kept, ratios[top], middle)
+    above = np.minimum(np.where(is_kept, top + 1, next_place), last)
+    outside, below, groups = ratios[above], above - 1, np.arange(len(middle))
+    weight = (inside - ratios[below]) / (side * max((most - least) / last, MIN_SPACING))
+    width = table[groups, below] * (1.0 - weight) + table[groups, above] * weight
+    gaps = sums - inside * rows, sums - outside * rows
+    first, end = np.zeros(len(middle)), np.ones(len(middle))
+    for sign in (-1.0, 1.0):
+        start, stop = sign * gaps[0] - width, sign * gaps[1] - table[groups, above]
+        is_crossed = (start > 0.0) != (stop > 0.0)
+        zero = np.divide(start, start - stop, out=np.zeros_like(start), where=is_crossed)
+        first = np.where(start > 0.0, np.maximum(first, np.where(is_crossed, zero, 2.0)), first)
+        end = np.where(stop > 0.0, np.minimum(end, zero), end)
+    return np.clip(inside + np.where(first <= end, end, 0.0) * (outside - inside), least, most)
