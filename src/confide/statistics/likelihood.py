@@ -10,6 +10,7 @@ from itertools import combinations_with_replacement
 from typing import Annotated, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from confide.declare import Bool, Float, Int, Table
 from confide.errors import UnsupportedQuery
@@ -156,11 +157,38 @@ def fill_matrix(products: Floats, size: int) -> Floats:
 
 def lift_matrix(matrix: Floats, least: float) -> Floats:
     """Return the nearest symmetric matrices whose eigenvalues are all at least ``least``."""
+    if matrix.ndim == 2:
+        return _lift(matrix, least)
+    # Eigenvalues take far longer than elimination, and few matrices of a stack need them.
+    lifted, is_low = matrix.copy(), ~_has_greater_eigenvalues(matrix, least)
+    if is_low.any():
+        lifted[is_low] = _lift(matrix[is_low], least)
+    return lifted
+
+
+def _lift(matrix: Floats, least: float) -> Floats:
     values, vectors = np.linalg.eigh(matrix)
     lifted: Floats = (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(
         vectors, -1, -2
     )
     return lifted
+
+
+def _has_greater_eigenvalues(matrices: Floats, least: float) -> NDArray[np.bool_]:
+    """Return a mask of the symmetric matrices with all eigenvalues greater than ``least``.
+
+    Why: without ``least`` on the diagonal, all pivots of Gaussian elimination are positive. A
+         matrix on the edge can be on either side of it, where lifting does not change it.
+    """
+    rest = matrices - least * np.eye(matrices.shape[-1])
+    found = np.ones(matrices.shape[:-2], dtype=np.bool_)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(matrices.shape[-1]):
+            column, pivot = rest[..., 1:, 0], rest[..., 0, 0]
+            found &= pivot > 0.0
+            scaled = column / np.where(found, pivot, 1.0)[..., None]
+            rest = rest[..., 1:, 1:] - scaled[..., :, None] * column[..., None, :]
+    return found
 
 
 MAX_VALUES: Final = 1_000
