@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from confide.holdout import Holdout
     from confide.ledger import KeyUsed
     from confide.loss import compose
-    from confide.query import case, coalesce, col, greatest, least
+    from confide.query import case, coalesce, col, concat, greatest, least
     from confide.release import Answer, Cost
 
 __all__ = [
@@ -80,6 +80,7 @@ __all__ = [
     "coalesce",
     "col",
     "compose",
+    "concat",
     "connect",
     "count",
     "count_units",
@@ -101,7 +102,7 @@ _DECLARED: Final = (
 _AGGREGATES: Final = (
     *("count", "count_units", "mean", "median", "quantile", "stddev", "sum", "variance"),
 )
-_TERMS: Final = ("case", "coalesce", "col", "greatest", "least")
+_TERMS: Final = ("case", "coalesce", "col", "concat", "greatest", "least")
 _HOMES: Final = {
     **dict.fromkeys(_DECLARED, "confide.declare"),
     **dict.fromkeys(_AGGREGATES, "confide.aggregates"),

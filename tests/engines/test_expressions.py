@@ -19,6 +19,7 @@ from confide.expressions.functions import Function, result_kind
 from confide.expressions.tree import Call, Column, Expression, Literal
 from confide.plan import declared_range, range_analysis
 from confide.plan.range_analysis import Range, range_of
+from confide.plan.text_ranges import length_range
 from support.entropy import SeededEntropy
 
 F = Function
@@ -67,6 +68,12 @@ LITERALS: Final = (
     Literal(True, Kind.BOOL),
     Literal(None, None),
 )
+PARTS: Final = ("a", "é", "''", "0", "aa", "\\")
+PLACES: Final = tuple(Literal(place, Kind.INT) for place in (1, 2, 1_000))
+REPLACEMENTS: Final = tuple(
+    tuple(Literal(text, Kind.TEXT) for text in pair)
+    for pair in (("a", ""), ("é", "aé"), ("\\", "%"), ("1", "\\1$1"))
+)
 BASE: Final = tuple(Column("x", name, column.kind) for name, column in COLUMNS.items())
 RANGES: Final = {("x", name): declared_range(column) for name, column in COLUMNS.items()}
 
@@ -114,7 +121,7 @@ class Drawer:
             if kind is not None:
                 return Call(function, tuple(arguments), kind)
 
-    def _arguments(self, function: F, depth: int) -> list[Expression]:
+    def _arguments(self, function: F, depth: int) -> list[Expression]:  # noqa: PLR0911
         first = self.draw(depth)
         match function:
             case F.CASE:
@@ -126,6 +133,14 @@ class Drawer:
                 return [first, Literal(self.pick(("%", "a_%", "\\", "%é%")), Kind.TEXT)]
             case F.ROUND:
                 return [first, Literal(self.pick((0, 2, -1, 15, -18)), Kind.INT)]
+            case F.TRIM | F.LTRIM | F.RTRIM:
+                return [first, *(Literal(one, Kind.TEXT) for one in self.pick(((), ("a ",))))]
+            case F.REPLACE:
+                return [first, *self.pick(REPLACEMENTS)]
+            case F.SPLIT_PART:
+                return [first, Literal(self.pick(PARTS), Kind.TEXT), self.pick(PLACES)]
+            case F.STRPOS:
+                return [first, Literal(self.pick(PARTS), Kind.TEXT)]
             case F.SUBSTR:
                 ends = [Literal(self.pick((-3, 0, 1, 2, 10**6)), Kind.INT) for _ in range(2)]
                 return [first, *ends[: self.pick((1, 2))]]
@@ -138,7 +153,10 @@ def describe_problem(expression: Expression, found: Range, value: Any) -> str | 
     if value is None:
         return None
     if isinstance(value, str):
-        return None if found.values is None or value in found.values else "not a listed value"
+        if found.values is not None:
+            return None if value in found.values else "not a listed value"
+        lengths = length_range(found)
+        return None if lengths.low <= len(value) <= lengths.high else "longer than possible"
     if isinstance(value, date):
         value = value.toordinal()
     if isinstance(value, float) and not math.isfinite(value):

@@ -33,6 +33,16 @@ def change(function: Function, name: str) -> Expression:
     return Call(function, (Column("t", name, Kind.TEXT),), Kind.TEXT)
 
 
+def joined(prefix: str, name: str) -> Expression:
+    parts = (Literal(prefix, Kind.TEXT), Column("t", name, Kind.TEXT))
+    return Call(Function.CONCAT, parts, Kind.TEXT)
+
+
+def replaced(name: str, old: str, new: str) -> Expression:
+    literals = (Literal(text, Kind.TEXT) for text in (old, new))
+    return Call(Function.REPLACE, (Column("t", name, Kind.TEXT), *literals), Kind.TEXT)
+
+
 @pytest.mark.parametrize(
     ("values", "expression"),
     [
@@ -42,6 +52,10 @@ def change(function: Function, name: str) -> Expression:
         (("rth", "uth", "st", None), part("ward", 3, 9)),
         (("rth", "uth", "st", None), part("ward", 3)),
         (("", None), part("ward", 1, 0)),
+        (("th", "st", None), part("ward", -2)),
+        (("<north", "<South", "<east", None), joined("<", "ward")),
+        (None, joined("<", "note")),
+        (("nxrth", "Sxuth", "east", None), replaced("ward", "o", "x")),
         (None, change(Function.UPPER, "umlaut")),  # engines disagree on its upper case
         (None, change(Function.UPPER, "note")),
         (None, part("ward", -1, 1)),
@@ -63,6 +77,9 @@ def test_strings_derived_from_a_list_are_known(
         (0, 3, part("note", 2, -3)),
         (0, 2**31, part("note", 2)),
         (2, 3, part("ward", 3)),
+        (0, 2, part("note", -2)),
+        (0, 10_001, joined("<", "note")),
+        (0, 20_000, replaced("note", "a", "bc")),
         (4, 5, Column("t", "ward", Kind.TEXT)),
     ],
 )

@@ -85,7 +85,9 @@ def value_of(
         case Constant(value=value):
             result = np.asarray(value, dtype=np.float64)
         case Applied(function=function, arguments=arguments):
-            result = OPERATIONS[function](*(value_of(each, columns, known) for each in arguments))
+            result = OPERATIONS[Function(function)](
+                *(value_of(each, columns, known) for each in arguments)
+            )
         case _:
             raise TypeError(f"no value for {term!r}")
     if known is not None:

@@ -57,7 +57,12 @@ SHAPES: dict[Kind, list[tuple[Function, list[Kind]]]] = {
         (F.LEAST, [Kind.FLOAT, Kind.INT, Kind.FLOAT]),
         (F.TO_FLOAT, [Kind.INT]),
     ],
-    Kind.TEXT: [(F.LOWER, [Kind.TEXT]), (F.TO_TEXT, [Kind.INT])],
+    Kind.TEXT: [
+        (F.LOWER, [Kind.TEXT]),
+        (F.TO_TEXT, [Kind.INT]),
+        (F.CONCAT, [Kind.TEXT, Kind.TEXT]),
+        (F.TRIM, [Kind.TEXT]),
+    ],
     Kind.BOOL: [
         (F.EQUAL, [Kind.INT, Kind.FLOAT]),
         (F.UNEQUAL, [Kind.TEXT, Kind.TEXT]),

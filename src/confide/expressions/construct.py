@@ -44,13 +44,17 @@ INT64_LIMIT: Final = 2**63
 MAX_TEXT_LENGTH: Final = 1_000
 MAX_ROUND_DIGITS: Final = 15
 MAX_PARTS: Final = 5_000
+MAX_PIECES: Final = 1_000
+MAX_TRIMMED_CHARACTERS: Final = 100
+"""The number of characters that TRIM compares at each position of a string."""
 COMPARISONS: Final = frozenset(
     {F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL, F.IN}
 )
 CONDITIONALS: Final = frozenset({F.COALESCE, F.CASE})
 MAX_PART_WILDCARDS: Final = 4
 WILDCARDS: Final = re.compile(r"[%_]*%[%_]*")
-FIRST_LITERAL_ARGUMENT: Final = {F.IN: 1, F.LIKE: 1, F.ROUND: 1, F.SUBSTR: 1}
+SEARCHES: Final = (F.TRIM, F.LTRIM, F.RTRIM, F.REPLACE, F.SPLIT_PART, F.STRPOS)
+FIRST_LITERAL_ARGUMENT: Final = dict.fromkeys((F.IN, F.LIKE, F.ROUND, F.SUBSTR, *SEARCHES), 1)
 """The index of the first argument that must be a literal, as must all later ones."""
 
 
@@ -132,13 +136,14 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
             )
         case F.LIKE, (text, Literal(value=str(pattern))):
             arguments = (text, make_literal(normalize_pattern(pattern)))
-        case ((F.AND | F.OR), _):
+        case ((F.AND | F.OR | F.CONCAT), _):
             arguments = _flatten(function, arguments)
             if len(arguments) == 1:
                 return arguments[0]
     if function in COMPARISONS or function in CONDITIONALS:
         arguments = _convert_dates(arguments)
     _check_literals(function, arguments)
+    _check_pieces(function, arguments)
     _check_size(arguments)
     kinds = [argument.kind for argument in arguments]
     kind = result_kind(function, kinds)
@@ -208,6 +213,31 @@ def _check_literals(function: Function, arguments: Sequence[Expression]) -> None
             f"what follows the first argument of {function.upper()} must be written out, such as 2 "
             "or 'day', and be no column"
         )
+
+
+def _check_pieces(function: Function, arguments: Sequence[Expression]) -> None:
+    """Refuse pieces of strings for which engines differ, or that take too long to find."""
+    if function in SEARCHES and any(part.kind is None for part in arguments[1:]):
+        raise UnsupportedQuery(
+            f"`{function.upper()}` takes characters that are written out, such as 'abc'; got NULL."
+        )
+    match function, arguments[1:]:
+        case ((F.TRIM | F.LTRIM | F.RTRIM), [Literal(value=str(characters))]):
+            if len(set(characters)) > MAX_TRIMMED_CHARACTERS:
+                raise UnsupportedQuery(
+                    f"`{function.upper()}` takes at most {MAX_TRIMMED_CHARACTERS} different "
+                    f"characters; got {len(set(characters))}."
+                )
+        case ((F.REPLACE | F.SPLIT_PART | F.STRPOS), [Literal(value=""), *_]):
+            raise UnsupportedQuery(
+                f"The second argument of `{function.upper()}` must have at least one character."
+            )
+        case F.SPLIT_PART, [_, Literal(value=int(place))] if not 0 < place <= MAX_PIECES:
+            raise UnsupportedQuery(
+                f"`SPLIT_PART` counts pieces from 1 to {MAX_PIECES:,}; got {place}."
+            )
+        case _:
+            return
 
 
 def _check_size(arguments: Sequence[Expression]) -> None:

@@ -13,6 +13,7 @@ from confide.declare import Kind
 __all__ = ["Function", "result_kind"]
 
 NUMBERS: Final = frozenset({Kind.INT, Kind.FLOAT})
+TEXTS: Final = frozenset({Kind.TEXT})
 
 
 class Function(StrEnum):
@@ -63,6 +64,13 @@ class Function(StrEnum):
     UPPER = "upper"
     LENGTH = "length"
     SUBSTR = "substr"
+    CONCAT = "||"
+    TRIM = "trim"
+    LTRIM = "ltrim"
+    RTRIM = "rtrim"
+    REPLACE = "replace"
+    SPLIT_PART = "split_part"
+    STRPOS = "strpos"
     TO_INT = "to_int"
     TO_FLOAT = "to_float"
     TO_TEXT = "to_text"
@@ -188,6 +196,13 @@ RULES: Final[dict[Function, Rule]] = {
     **dict.fromkeys((F.LOWER, F.UPPER), _takes(Kind.TEXT, result=Kind.TEXT)),
     F.LENGTH: _takes(Kind.TEXT, result=Kind.INT),
     F.SUBSTR: _takes(Kind.TEXT, Kind.INT, Kind.INT, result=Kind.TEXT, least=2),
+    F.CONCAT: lambda kinds: Kind.TEXT if kinds and _fits(kinds, TEXTS) else None,
+    **dict.fromkeys(
+        (F.TRIM, F.LTRIM, F.RTRIM), _takes(Kind.TEXT, Kind.TEXT, result=Kind.TEXT, least=1)
+    ),
+    F.REPLACE: _takes(Kind.TEXT, Kind.TEXT, Kind.TEXT, result=Kind.TEXT),
+    F.SPLIT_PART: _takes(Kind.TEXT, Kind.TEXT, Kind.INT, result=Kind.TEXT),
+    F.STRPOS: _takes(Kind.TEXT, Kind.TEXT, result=Kind.INT),
     F.TO_INT: _any(Kind.INT),
     F.TO_FLOAT: _any(Kind.FLOAT),
     F.TO_TEXT: _any(Kind.TEXT),

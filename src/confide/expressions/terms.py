@@ -13,6 +13,7 @@ from typing import Final, NoReturn, cast
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
+from confide.expressions.shorthands import Shorthand
 
 __all__ = [
     "AggregateTerm",
@@ -24,11 +25,13 @@ __all__ = [
     "case",
     "coalesce",
     "col",
+    "concat",
     "greatest",
     "least",
 ]
 
 F = Function
+S = Shorthand
 MAX_LEVELS: Final = 50
 Plain = int | float | str | bool | date | None
 CASTS: Final = {
@@ -221,6 +224,54 @@ class Term:
         rest = () if length is None else (length,)
         return _apply(F.SUBSTR, self, start, *rest)
 
+    def left(self, count: int) -> "Term":
+        """Return the first characters of a string."""
+        return _apply(S.LEFT, self, count)
+
+    def right(self, count: int) -> "Term":
+        """Return the last characters of a string."""
+        return _apply(S.RIGHT, self, count)
+
+    def trim(self, characters: str | None = None) -> "Term":
+        """Return a string without spaces, or some other characters, at both ends."""
+        return _apply(F.TRIM, self, *_given(characters))
+
+    def ltrim(self, characters: str | None = None) -> "Term":
+        """Return a string without spaces, or some other characters, at its beginning."""
+        return _apply(F.LTRIM, self, *_given(characters))
+
+    def rtrim(self, characters: str | None = None) -> "Term":
+        """Return a string without spaces, or some other characters, at its end."""
+        return _apply(F.RTRIM, self, *_given(characters))
+
+    def replace(self, old: str, new: str) -> "Term":
+        """Return a string with each ``old`` replaced by ``new``."""
+        return _apply(F.REPLACE, self, old, new)
+
+    def split_part(self, separator: str, index: int) -> "Term":
+        """Return one piece of a string between separators; the first has index 1."""
+        return _apply(F.SPLIT_PART, self, separator, index)
+
+    def position(self, part: str) -> "Term":
+        """Return the index at which ``part`` begins in a string, from 1 on; 0 if it does not."""
+        return _apply(F.STRPOS, self, part)
+
+    def contains(self, part: str) -> "Term":
+        """Return whether ``part`` is in a string."""
+        return _apply(S.CONTAINS, self, part)
+
+    def startswith(self, prefix: str) -> "Term":
+        """Return whether a string begins with ``prefix``."""
+        return _apply(S.STARTS_WITH, self, prefix)
+
+    def endswith(self, suffix: str) -> "Term":
+        """Return whether a string ends with ``suffix``."""
+        return _apply(S.ENDS_WITH, self, suffix)
+
+    def ilike(self, pattern: str) -> "Term":
+        """Return whether a string matches a pattern in any letter case."""
+        return _apply(S.ILIKE, self, pattern)
+
     def cast(self, kind: Kind | str) -> "Term":
         """Return the value as "int", "float", "text", "bool", or "date", or NULL."""
         if kind not in list(Kind):
@@ -248,7 +299,7 @@ class Constant(Term):
 class Applied(Term):
     """A function of other terms."""
 
-    function: Function
+    function: Function | Shorthand
     arguments: tuple[Term, ...]
     level: int = field(repr=False)
 
@@ -271,7 +322,11 @@ class AggregateTerm(Term):
         return AggregateTerm(self.function, self.arguments, both, self.quantile, level)
 
 
-def _apply(function: Function, *arguments: "Term | Plain") -> Term:
+def _given(characters: str | None) -> tuple[str, ...]:
+    return () if characters is None else (characters,)
+
+
+def _apply(function: Function | Shorthand, *arguments: "Term | Plain") -> Term:
     if not arguments:
         raise UnsupportedQuery(f"{function.upper()} needs at least one value")
     terms = tuple(_term(argument) for argument in arguments)
@@ -294,11 +349,11 @@ def _not_null(value: object) -> "Term | Plain":
     return cast(Plain, value)
 
 
-def _is_call_of(function: Function, term: Term) -> bool:
+def _is_call_of(function: Function | Shorthand, term: Term) -> bool:
     return isinstance(term, Applied) and term.function is function
 
 
-def _parts(function: Function, term: Term) -> tuple[Term, ...]:
+def _parts(function: Function | Shorthand, term: Term) -> tuple[Term, ...]:
     """Return the arguments of a term that calls ``function``, or the term itself."""
     return term.arguments if isinstance(term, Applied) and _is_call_of(function, term) else (term,)
 
@@ -317,6 +372,11 @@ def col(name: str) -> Term:
 def coalesce(*values: Term | Plain) -> Term:
     """Return the first value that is not NULL."""
     return _apply(F.COALESCE, *values)
+
+
+def concat(*values: Term | Plain) -> Term:
+    """Return the values as one string, without those that are NULL."""
+    return _apply(S.CONCAT, *values)
 
 
 def least(*values: Term | Plain) -> Term:

@@ -12,7 +12,9 @@ from confide.errors import UnsupportedQuery
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, parts_of
 from confide.plan.range_analysis import MAX_EXACT_INTEGER, RangeAnalysis, range_of
-from confide.plan.range_arithmetic import Ranges
+from confide.plan.range_arithmetic import UNBOUNDED, Range, Ranges
+from confide.plan.text_ranges import length_range
+from confide.query.canonical import short_text
 from confide.query.tree import Join, PerUnit, Query, Source
 
 __all__ = ["check_exact", "check_sizes"]
@@ -82,6 +84,9 @@ ARGUMENT_COPIES: Final[dict[Function, tuple[int, ...]]] = {
     Function.TO_DATE: (4,),
 }
 """How often each argument appears in the generated SQL, where NULLIF becomes a CASE."""
+LENGTHENING_FUNCTIONS: Final = (Function.CONCAT, Function.REPLACE)
+MAX_TEXT_LENGTH: Final = 65_536
+"""The number of characters that a row's string may have after such a function."""
 UNGUARDED_IF_BOUNDED: Final = frozenset(
     {
         *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE),
@@ -96,12 +101,19 @@ def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
 
     ``ranges`` of the source's columns show where arithmetic stays bounded and needs no guard.
     """
-    sizes = _Sizes(RangeAnalysis(ranges or {}))
+    sizes = _Sizes(RangeAnalysis(_Columns(ranges or {})))
     if any(sizes.measure(top).size > MAX_EXPRESSION_SIZE for top in _expressions(query)):
         raise UnsupportedQuery(
             "this expression is too deep or too long: divisions, roots and casts inside one "
             "another, or a list of more than some 1,500 values; write fewer, or BETWEEN for a list"
         )
+
+
+class _Columns(dict[tuple[str, str], Range]):
+    """The known ranges of columns; any other column is unbounded."""
+
+    def __missing__(self, key: tuple[str, str]) -> Range:
+        return UNBOUNDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +144,8 @@ class _Sizes:
             case Column(table=table, name=name):
                 return _Size(1, (table, name) in self.analysis.columns)
             case Call(function=function):
+                if function in LENGTHENING_FUNCTIONS:
+                    self._check_length(expression)
                 copies = ARGUMENT_COPIES.get(function, (1,) * len(parts))
                 total = sum(part.size * times for part, times in zip(parts, copies, strict=True))
                 is_unguarded = is_known and self._is_unguarded(expression)
@@ -141,6 +155,14 @@ class _Sizes:
                 )
             case _:
                 return _Size(1 + sum(part.size for part in parts), is_known)
+
+    def _check_length(self, call: Call) -> None:
+        """Refuse a string that may be so long that one row of it fills an engine's memory."""
+        if length_range(self.analysis.find(call)).high > MAX_TEXT_LENGTH:
+            raise UnsupportedQuery(
+                f"`{short_text(call)}` may have more than {MAX_TEXT_LENGTH:,} characters. "
+                "Shorten its parts, as in `LEFT(x, 100)`, or declare `max_length` for the column."
+            )
 
     def _is_unguarded(self, call: Call) -> bool:
         """Return whether arithmetic needs no guard, because its range is bounded."""

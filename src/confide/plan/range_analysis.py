@@ -7,7 +7,7 @@ avoid overflow.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Final
@@ -30,6 +30,7 @@ from confide.plan.range_arithmetic import (
     has_inexact_integers,
     widen,
 )
+from confide.plan.text_ranges import TEXT_RULES, unite
 
 __all__ = [
     "ANY_INT",
@@ -190,10 +191,7 @@ def _boolean(parts: Parts, arguments: Sequence[Expression]) -> Range:
 
 
 def _union(parts: Parts, _: Sequence[Expression]) -> Range:
-    found = parts[0]
-    for part in parts[1:]:
-        found = found.union(part)
-    return found
+    return unite(parts)
 
 
 def _case(parts: Parts, arguments: Sequence[Expression]) -> Range:
@@ -250,61 +248,9 @@ def _to_float(parts: Parts, arguments: Sequence[Expression]) -> Range:
     return parts[0] if kind in (Kind.INT, Kind.FLOAT, Kind.BOOL) else UNBOUNDED
 
 
-def _same_kind(kind: Kind) -> Rule:
-    """Return the rule of a cast: it keeps the range of its own type; any other is unknown."""
-
-    def rule(parts: Parts, arguments: Sequence[Expression]) -> Range:
-        return parts[0] if getattr(arguments[0], "kind", None) is kind else UNBOUNDED
-
-    return rule
-
-
-def _length(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    known = _known_strings(parts[0])
-    lengths = [len(value) for value in known if value is not None] if known is not None else []
-    if lengths:
-        return Range(min(lengths), max(lengths))
-    match arguments[0]:
-        case Call(function=F.SUBSTR, arguments=(_, _, Literal(value=int(count)))):
-            return Range(0, min(abs(count), ANY_LENGTH.high))
-        case _:
-            return ANY_LENGTH
-
-
-def _change_case(change: Callable[[str], str]) -> Rule:
-    """Return the rule of LOWER or UPPER: engines agree on known ASCII strings only."""
-
-    def rule(parts: Parts, _: Sequence[Expression]) -> Range:
-        known = _known_strings(parts[0])
-        if known is None or not all(value is None or value.isascii() for value in known):
-            return UNBOUNDED
-        return _one_of(None if value is None else change(value) for value in known)
-
-    return rule
-
-
-def _substring(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Return the known substrings of known strings, if positions count from the start."""
-    end: int | None = None
-    match arguments[1:]:
-        case [Literal(value=int(first))] if first > 0:
-            start = first - 1
-        case [Literal(value=int(first)), Literal(value=int(count))] if first > 0 <= count:
-            start, end = first - 1, first - 1 + count
-        case _:
-            return UNBOUNDED
-    known = _known_strings(parts[0])
-    return UNBOUNDED if known is None else _one_of(one and one[start:end] for one in known)
-
-
-def _known_strings(part: Range) -> tuple[str | None, ...] | None:
-    """Return the strings that an argument can be, if they are known."""
-    known = part.values
-    return None if known is None else tuple(one for one in known if not isinstance(one, int))
-
-
-def _one_of(values: Iterable[str | None]) -> Range:
-    return Range(-math.inf, math.inf, tuple(dict.fromkeys(values)))
+def _to_date_range(parts: Parts, arguments: Sequence[Expression]) -> Range:
+    """Return the range of a date that is cast to a date; of anything else, it is unknown."""
+    return parts[0] if getattr(arguments[0], "kind", None) is Kind.DATE else UNBOUNDED
 
 
 def _date_part(part_of: Callable[[date], int]) -> Rule:
@@ -393,12 +339,8 @@ RULES: Final[dict[F, Rule]] = {
     F.TRUNC_YEAR: _date_part(_year_start),
     F.TRUNC_QUARTER: _date_part(_quarter_start),
     F.TRUNC_MONTH: _date_part(_month_start),
-    F.LOWER: _change_case(str.lower),
-    F.UPPER: _change_case(str.upper),
-    F.SUBSTR: _substring,
-    F.LENGTH: _length,
+    **TEXT_RULES,
     F.TO_INT: _to_int,
     F.TO_FLOAT: _to_float,
-    F.TO_TEXT: _same_kind(Kind.TEXT),
-    F.TO_DATE: _same_kind(Kind.DATE),
+    F.TO_DATE: _to_date_range,
 }  # fmt: skip

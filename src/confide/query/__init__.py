@@ -14,7 +14,7 @@ from confide.aggregates import (
     variance,
 )
 from confide.expressions.functions import Function
-from confide.expressions.terms import Term, case, coalesce, col, greatest, least
+from confide.expressions.terms import Term, case, coalesce, col, concat, greatest, least
 from confide.query.builder import QueryRunner, TableQuery
 from confide.query.canonical import canonical
 from confide.query.scope import Names
@@ -34,6 +34,7 @@ __all__ = [
     "case",
     "coalesce",
     "col",
+    "concat",
     "count",
     "count_units",
     "greatest",

@@ -12,9 +12,9 @@ from confide.expressions.construct import (
     conjunction,
     has_aggregate,
     lift_keys,
-    make_call,
     make_literal,
 )
+from confide.expressions.shorthands import build_call
 from confide.expressions.terms import AggregateTerm, Applied, Constant, Named, Term
 from confide.expressions.tree import Column, Expression
 from confide.query.canonical import default_name
@@ -230,7 +230,7 @@ class _Resolver:
             case Constant(value=value):
                 return make_literal(value)
             case Applied(function=function, arguments=arguments):
-                return make_call(function, *map(self.read, arguments))
+                return build_call(function, *map(self.read, arguments))
             case AggregateTerm(function=function, arguments=arguments, condition=condition):
                 inside = _Resolver(self.scope) if self.aliases else self
                 return make_aggregate(

@@ -33,8 +33,8 @@ RESERVED_WORDS: Final = frozenset(
     }
 )
 MAX_QUOTED_LENGTH: Final = 70
-ATOM: Final = 8
-UNARY: Final = 7
+ATOM: Final = 9
+UNARY: Final = 8
 COMPARISON: Final = 4
 INFIX_PRECEDENCE: Final = {
     F.OR: 1,
@@ -45,11 +45,12 @@ INFIX_PRECEDENCE: Final = {
     F.LESS_EQUAL: 4,
     F.GREATER: 4,
     F.GREATER_EQUAL: 4,
-    F.ADD: 5,
-    F.SUBTRACT: 5,
-    F.MULTIPLY: 6,
-    F.DIVIDE: 6,
-    F.MODULO: 6,
+    F.CONCAT: 5,
+    F.ADD: 6,
+    F.SUBTRACT: 6,
+    F.MULTIPLY: 7,
+    F.DIVIDE: 7,
+    F.MODULO: 7,
 }
 """Operator precedence; operands of lower precedence are put in parentheses."""
 OPERAND_PRECEDENCE: Final = {

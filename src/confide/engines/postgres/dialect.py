@@ -457,6 +457,8 @@ POSTGRESQL: Final = Dialect(
         "UPPER": _change_case("UPPER"),
         "LENGTH": lambda node: cast(call("CHAR_LENGTH", *node.expressions), "BIGINT"),
         "SUBSTR": _substring,
+        "TRIM": lambda node: call("BTRIM", *node.expressions),
+        "STRPOS": lambda node: cast(call("STRPOS", *node.expressions), "BIGINT"),
         "BIT_COUNT": _count_bits,
         "LIST": lambda node: call("ARRAY_AGG", *node.expressions),
     },

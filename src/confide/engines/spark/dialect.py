@@ -319,10 +319,14 @@ def _parenthesized(node: Any) -> Sql:
     return sql.Paren(this=node.copy())
 
 
-def _trim_end(node: Any) -> Sql:
-    """Return a TRIM instead of an RTRIM, whose arguments have another order in Spark."""
-    text, characters = node.expressions
-    return sql.Trim(this=text, expression=characters, position="TRAILING")
+def _trim(position: str) -> Callable[[Any], Sql]:
+    """Return a rule that trims characters; Spark's own functions take those characters first."""
+
+    def write(node: Any) -> Sql:
+        text, characters = node.expressions
+        return sql.Trim(this=text, expression=characters, position=position)
+
+    return write
 
 
 def _translate(text: Sql, letters: tuple[str, str]) -> Sql:
@@ -382,7 +386,10 @@ SPARK: Final = Dialect(
         ),
         "LOWER": lambda node: call("LOWER", _translate(node.expressions[0], LOWER_EXCEPTIONS)),
         "UPPER": lambda node: call("UPPER", _translate(node.expressions[0], UPPER_EXCEPTIONS)),
-        "RTRIM": _trim_end,
+        "TRIM": _trim("BOTH"),
+        "LTRIM": _trim("LEADING"),
+        "RTRIM": _trim("TRAILING"),
+        "STRPOS": _date_part("INSTR"),
         "LENGTH": _date_part("CHAR_LENGTH"),
         "YEAR": _date_part("YEAR"),
         "QUARTER": _date_part("QUARTER"),

@@ -58,7 +58,9 @@ CALL_TYPES: Final = {
     **dict.fromkeys(("YEAR", "QUARTER", "MONTH", "DAY", "DAYOFWEEK", "LENGTH"), T.BIGINT),
     **dict.fromkeys(("BIT_COUNT", "BIT_OR", "DENSE_RANK", "ROW_NUMBER"), T.BIGINT),
     **dict.fromkeys(("LN", "EXP", "SQRT", "ASINH", "FLOOR", "CEIL"), T.DOUBLE),
-    **dict.fromkeys(("LOWER", "UPPER", "SUBSTR", "RTRIM", "REPLACE"), T.VARCHAR),
+    **dict.fromkeys(("LOWER", "UPPER", "SUBSTR", "REPLACE", "SPLIT_PART"), T.VARCHAR),
+    **dict.fromkeys(("TRIM", "LTRIM", "RTRIM"), T.VARCHAR),
+    "STRPOS": T.BIGINT,
     **dict.fromkeys(("ISFINITE",), T.BOOLEAN),
     "DATE_TRUNC": T.DATE,
 }

@@ -6,6 +6,7 @@ Doubles stay finite: results that could be infinite or NaN become NULL. No text 
 spliced into the SQL; literals become literal nodes.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -31,11 +32,14 @@ from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal
 from confide.plan.range_analysis import Range, RangeAnalysis
 from confide.plan.range_arithmetic import Ranges
+from confide.plan.text_ranges import MAX_OPERAND_LENGTH, SPACES, length_range
 
 __all__ = ["Emitter"]
 
 SAFE_INT: Final = 2**53
-CLAMPED_ARGUMENT_FUNCTIONS: Final = frozenset({Function.ROUND, Function.SUBSTR})
+LENGTHENING_FUNCTIONS: Final = frozenset({Function.CONCAT, Function.REPLACE})
+FIRST_POSITION: Final = {Function.ROUND: 1, Function.SUBSTR: 1, Function.SPLIT_PART: 2}
+"""The index of the first argument that is a position or a number of digits."""
 OVERFLOWING: Final = frozenset(
     {Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.NEGATE, Function.ABS}
 )
@@ -89,8 +93,13 @@ class Emitter:
         found = self.finder.find(expression)
         as_doubles = expression.kind is Kind.FLOAT or not _is_exactas_double(found)
         parts = [self.emit(argument) for argument in arguments]
-        if function in CLAMPED_ARGUMENT_FUNCTIONS:
-            parts[1:] = map(_clamped_position, arguments[1:])
+        if function in LENGTHENING_FUNCTIONS:
+            parts = [
+                self._shorten(part, argument)
+                for part, argument in zip(parts, arguments, strict=True)
+            ]
+        if first := FIRST_POSITION.get(function):
+            parts[first:] = map(_clamped_position, arguments[first:])
         if function is F.TO_TEXT and arguments[0].kind is Kind.FLOAT:
             parts = [_without_negative_zero(parts[0])]
         if function in ARITHMETIC:
@@ -110,6 +119,15 @@ class Emitter:
                 result = typed(result, Kind.INT)  # for engines that may reorder operations
             return result if found.is_bounded else finite(result)
         return RULES[function](parts)
+
+    def _shorten(self, text: Sql, argument: Expression) -> Sql:
+        """Return a string that may be made longer, cut if its length is unknown.
+
+        # Privacy: without a limit, a few long strings of one person could fill an engine's memory.
+        """
+        if math.isfinite(length_range(self.finder.find(argument)).high):
+            return text
+        return call("SUBSTR", text, number(1), number(MAX_OPERAND_LENGTH))
 
 
 def _without_negative_zero(value: Sql) -> Sql:
@@ -192,6 +210,18 @@ def _in_list(parts: Args) -> Sql:
     return sql.Paren(this=sql.In(this=parts[0], expressions=list(parts[1:])))
 
 
+def _concatenated(parts: Args) -> Sql:
+    result: Sql = parts[0]
+    for part in parts[1:]:
+        result = sql.DPipe(this=result, expression=part)
+    return sql.Paren(this=result)
+
+
+def _trimmed(name: str) -> Callable[[Args], Sql]:
+    """Return a rule that trims all characters that Unicode calls spaces, or those given."""
+    return lambda parts: call(name, parts[0], *parts[1:] or [sql.Literal.string(SPACES)])
+
+
 def _to_integer(name: str) -> Callable[[Args], Sql]:
     """Return a rule for FLOOR or CEIL, which give integers; beyond 64 bits, NULL."""
     return lambda parts: try_cast(call(name, parts[0]), "BIGINT")
@@ -269,6 +299,11 @@ RULES: Final[dict[F, Callable[[Args], Sql]]] = {
     F.UPPER: _function_call("UPPER"),
     F.LENGTH: _function_call("LENGTH"),
     F.SUBSTR: _function_call("SUBSTR"),
+    F.CONCAT: _concatenated,
+    **{function: _trimmed(function.upper()) for function in (F.TRIM, F.LTRIM, F.RTRIM)},
+    F.REPLACE: _function_call("REPLACE"),
+    F.SPLIT_PART: _function_call("SPLIT_PART"),
+    F.STRPOS: _function_call("STRPOS"),
     F.TO_INT: lambda parts: try_cast(parts[0], TYPES[Kind.INT]),
     F.TO_FLOAT: lambda parts: finite(try_cast(parts[0], TYPES[Kind.FLOAT])),
     F.TO_TEXT: lambda parts: try_cast(parts[0], TYPES[Kind.TEXT]),

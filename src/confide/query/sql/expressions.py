@@ -9,6 +9,7 @@ from sqlglot import exp
 from confide.errors import UnknownName, UnsupportedQuery
 from confide.expressions.construct import make_between, make_call, make_literal
 from confide.expressions.functions import Function
+from confide.expressions.shorthands import Shorthand, build_call
 from confide.expressions.tree import Column, Expression, walk
 from confide.query.scope import Scope, Unit
 from confide.query.sql.functions import (
@@ -18,6 +19,7 @@ from confide.query.sql.functions import (
     DIALECT_ARGUMENTS,
     DIRECT_FUNCTIONS,
     OPERANDS,
+    TRIM_FUNCTIONS,
     TRUNCATIONS,
     explain_refusal,
 )
@@ -113,7 +115,7 @@ def _read_plain(node: exp.Expr, context: Context) -> Expression:
     children = list(_children(node, names))
     if type(node) in COMPARISONS:
         _check_operands(children)
-    return make_call(function, *(read_expression(child, context) for child in children))
+    return build_call(function, *(read_expression(child, context) for child in children))
 
 
 def _children(node: exp.Expr, names: tuple[str, ...]) -> Iterator[exp.Expr]:
@@ -239,8 +241,9 @@ def _read_in(node: exp.Expr, context: Context) -> Expression:
 def _read_like(node: exp.Expr, context: Context) -> Expression:
     context.statement.expect(node, *OPERANDS, "negate")
     _check_operands([node.this, node.expression])
-    found = make_call(
-        F.LIKE, read_expression(node.this, context), read_expression(node.expression, context)
+    function = Shorthand.ILIKE if type(node) is exp.ILike else F.LIKE
+    found = build_call(
+        function, read_expression(node.this, context), read_expression(node.expression, context)
     )
     return make_call(F.NOT, found) if node.args.get("negate") else found
 
@@ -284,6 +287,14 @@ def _read_nullif(node: exp.Expr, context: Context) -> Expression:
     return make_call(F.CASE, make_call(F.EQUAL, value, other), make_literal(None), value)
 
 
+def _read_trim(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, *OPERANDS, "position")
+    function = TRIM_FUNCTIONS[str(node.args.get("position") or "")]
+    return make_call(
+        function, *(read_expression(part, context) for part in _children(node, OPERANDS))
+    )
+
+
 def _read_cast(node: exp.Expr, context: Context) -> Expression:
     """Convert CAST, TRY_CAST, and x::type alike: failed casts yield NULL."""
     context.statement.expect(node, "this", "to", *(["safe"] if type(node) is exp.TryCast else []))
@@ -325,6 +336,8 @@ READERS: Final[dict[type[exp.Expr], Reader]] = {
     exp.Between: _read_between,
     exp.In: _read_in,
     exp.Like: _read_like,
+    exp.ILike: _read_like,
+    exp.Trim: _read_trim,
     exp.Is: _read_is,
     exp.Case: _read_case,
     exp.If: _read_if,

@@ -5,6 +5,7 @@ from typing import Final
 from sqlglot import exp
 
 from confide.expressions.functions import Function
+from confide.expressions.shorthands import Shorthand
 
 __all__ = [
     "CASTS",
@@ -13,13 +14,15 @@ __all__ = [
     "DIALECT_ARGUMENTS",
     "DIRECT_FUNCTIONS",
     "OPERANDS",
+    "TRIM_FUNCTIONS",
     "TRUNCATIONS",
     "explain_refusal",
 ]
 
 F = Function
+S = Shorthand
 OPERANDS: Final = ("this", "expression")
-DIRECT_FUNCTIONS: Final[dict[type[exp.Expr], tuple[Function, tuple[str, ...]]]] = {
+DIRECT_FUNCTIONS: Final[dict[type[exp.Expr], tuple[Function | Shorthand, tuple[str, ...]]]] = {
     exp.Add: (F.ADD, OPERANDS),
     exp.Sub: (F.SUBTRACT, OPERANDS),
     exp.Mul: (F.MULTIPLY, OPERANDS),
@@ -53,13 +56,28 @@ DIRECT_FUNCTIONS: Final[dict[type[exp.Expr], tuple[Function, tuple[str, ...]]]] 
     exp.Upper: (F.UPPER, ("this",)),
     exp.Length: (F.LENGTH, ("this",)),
     exp.Substring: (F.SUBSTR, ("this", "start", "length")),
+    exp.DPipe: (S.JOIN, OPERANDS),
+    exp.Concat: (S.CONCAT, ("expressions",)),
+    exp.ConcatWs: (S.CONCAT_WS, ("expressions",)),
+    exp.Left: (S.LEFT, OPERANDS),
+    exp.Right: (S.RIGHT, OPERANDS),
+    exp.StartsWith: (S.STARTS_WITH, OPERANDS),
+    exp.EndsWith: (S.ENDS_WITH, OPERANDS),
+    exp.Contains: (S.CONTAINS, OPERANDS),
+    exp.Replace: (F.REPLACE, ("this", "expression", "replacement")),
+    exp.SplitPart: (F.SPLIT_PART, ("this", "delimiter", "part_index")),
+    exp.StrPosition: (F.STRPOS, ("this", "substr")),
 }
 # Arguments that the dialect sets itself: division is floating-point, LEAST skips NULL.
 DIALECT_ARGUMENTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.Div: ("typed", "safe"),
+    exp.DPipe: ("safe",),
+    exp.Concat: ("safe", "coalesce"),
+    exp.ConcatWs: ("safe", "coalesce"),
     exp.Least: ("ignore_nulls",),
     exp.Greatest: ("ignore_nulls",),
 }
+TRIM_FUNCTIONS: Final = {"": F.TRIM, "BOTH": F.TRIM, "LEADING": F.LTRIM, "TRAILING": F.RTRIM}
 CASTS: Final = {
     exp.DType.INT: F.TO_INT,
     exp.DType.BIGINT: F.TO_INT,
@@ -96,8 +114,6 @@ ADVICE: Final[dict[type[exp.Expr], str]] = {
     **dict.fromkeys((exp.Localtime, exp.Localtimestamp), TODAY_ADVICE),
     exp.Pow: "powers are not answered; write x * x",
     exp.IntDiv: "whole division is not answered; write FLOOR(x / y)",
-    exp.ILike: "ILIKE is not answered; write LOWER(x) LIKE 'pattern'",
-    exp.DPipe: "texts are not joined; compare them one by one",
     exp.Log: "LOG is not answered; write LN(x), and LN(x) / LN(10) for base ten",
     exp.Window: "window functions are not answered; group instead",
     exp.Subquery: "a subquery as a value is not answered; ask it by itself",
@@ -129,5 +145,6 @@ def explain_refusal(node: exp.Expr) -> str:
         f"{what} is not answered; a row's expressions use + - * / %, comparisons, AND OR NOT, IN, "
         "BETWEEN, LIKE, IS NULL, CASE, COALESCE, NULLIF, ABS, FLOOR, CEIL, ROUND, LEAST, GREATEST, "
         "LN, EXP, SQRT, EXTRACT, YEAR, QUARTER, MONTH, DAY, DAYOFWEEK, DATE_TRUNC, LOWER, UPPER, "
-        "LENGTH, SUBSTR, IF and CAST"
+        "LENGTH, SUBSTR, LEFT, RIGHT, ||, CONCAT, TRIM, REPLACE, SPLIT_PART, STRPOS, STARTS_WITH, "
+        "ILIKE, IF and CAST"
     )

@@ -1,0 +1,156 @@
+"""Shorthands: functions that are written with other functions, so they need no rules of their own.
+
+Both front ends expand them when they build a tree, so a shorthand and its long form are the same
+query. Engines, ranges, and canonical text only know `Function`.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from enum import StrEnum
+from typing import Final
+
+from confide.declare import Kind
+from confide.errors import UnsupportedQuery
+from confide.expressions.construct import make_call, make_literal
+from confide.expressions.functions import Function
+from confide.expressions.tree import Expression, Literal
+
+__all__ = ["Shorthand", "build_call"]
+
+F = Function
+CASE_EXCEPTIONS: Final = str.maketrans("\u0130", "i")
+"""Capitals whose lower case has two letters in Python, and one on every engine."""
+
+
+class Shorthand(StrEnum):
+    """A function that stands for an expression of other functions."""
+
+    JOIN = "||"
+    CONCAT = "concat"
+    CONCAT_WS = "concat_ws"
+    LEFT = "left"
+    RIGHT = "right"
+    STARTS_WITH = "starts_with"
+    ENDS_WITH = "ends_with"
+    CONTAINS = "contains"
+    ILIKE = "ilike"
+
+
+def build_call(function: Function | Shorthand, *arguments: Expression) -> Expression:
+    """Return a typed call, with shorthands expanded, or refuse unsuitable arguments."""
+    if isinstance(function, Function):
+        return make_call(function, *arguments)
+    return EXPANSIONS[function](arguments)
+
+
+Arguments = Sequence[Expression]
+
+
+def _join(parts: Arguments) -> Expression:
+    return make_call(F.CONCAT, *map(_as_text, parts))
+
+
+def _concat(parts: Arguments) -> Expression:
+    """Return CONCAT, which skips NULL where || gives NULL."""
+    return make_call(F.CONCAT, *(_or_empty(_as_text(part)) for part in parts))
+
+
+def _concat_with_separator(parts: Arguments) -> Expression:
+    """Return CONCAT_WS: a separator in front of each part that is not NULL, without the first."""
+    separator = _read_text(Shorthand.CONCAT_WS, parts[:1])
+    prefix = make_literal(separator)
+    joined = [_or_empty(make_call(F.CONCAT, prefix, _as_text(part))) for part in parts[1:]]
+    if not joined:
+        raise UnsupportedQuery("`CONCAT_WS` takes a separator and at least one value.")
+    start = make_literal(len(separator) + 1)
+    return make_call(F.SUBSTR, make_call(F.CONCAT, *joined), start)
+
+
+def _as_text(part: Expression) -> Expression:
+    """Return a value as a string; literals whose string every engine agrees on become strings."""
+    match part:
+        case Literal(value=bool(truth)):
+            return make_literal(str(truth).lower())
+        case Literal(value=int() | date() as value):
+            return make_literal(str(value))
+        case _:
+            pass
+    return part if part.kind in (Kind.TEXT, None) else make_call(F.TO_TEXT, part)
+
+
+def _or_empty(part: Expression) -> Expression:
+    if isinstance(part, Literal):
+        return make_literal("") if part.value is None else part
+    return make_call(F.COALESCE, part, make_literal(""))
+
+
+def _left(parts: Arguments) -> Expression:
+    text, count = parts[0], _read_count(Shorthand.LEFT, parts)
+    return make_call(F.SUBSTR, text, make_literal(1), make_literal(count))
+
+
+def _right(parts: Arguments) -> Expression:
+    """Return the last characters; position 0 precedes the first, so none start there."""
+    text, count = parts[0], _read_count(Shorthand.RIGHT, parts)
+    if not count:
+        return make_call(F.SUBSTR, text, make_literal(1), make_literal(0))
+    return make_call(F.SUBSTR, text, make_literal(-count))
+
+
+def _starts_with(parts: Arguments) -> Expression:
+    prefix = _read_text(Shorthand.STARTS_WITH, parts[1:])
+    return make_call(F.EQUAL, _left([parts[0], make_literal(len(prefix))]), make_literal(prefix))
+
+
+def _ends_with(parts: Arguments) -> Expression:
+    suffix = _read_text(Shorthand.ENDS_WITH, parts[1:])
+    return make_call(F.EQUAL, _right([parts[0], make_literal(len(suffix))]), make_literal(suffix))
+
+
+def _contains(parts: Arguments) -> Expression:
+    return make_call(F.GREATER, make_call(F.STRPOS, *parts), make_literal(0))
+
+
+def _ilike(parts: Arguments) -> Expression:
+    pattern = _read_text(Shorthand.ILIKE, parts[1:])
+    return make_call(F.LIKE, make_call(F.LOWER, parts[0]), make_literal(_lower(pattern)))
+
+
+def _lower(text: str) -> str:
+    """Return the lower case of a pattern, one character for each."""
+    return "".join(map(str.lower, text.translate(CASE_EXCEPTIONS)))
+
+
+def _read_text(function: Shorthand, arguments: Arguments) -> str:
+    match arguments:
+        case [Literal(value=str(text))]:
+            return text
+        case _:
+            raise UnsupportedQuery(
+                f"The text that `{function.upper()}` looks for or puts between values must be "
+                "written out, such as 'abc'."
+            )
+
+
+def _read_count(function: Shorthand, arguments: Arguments) -> int:
+    match arguments[1:]:
+        case [Literal(value=int(count), kind=Kind.INT)] if count >= 0:
+            return count
+        case _:
+            raise UnsupportedQuery(
+                f"`{function.upper()}` takes a number of characters that is written out, from 0 "
+                "on. Use `SUBSTR(x, start, length)` for other parts."
+            )
+
+
+EXPANSIONS: Final[dict[Shorthand, Callable[[Arguments], Expression]]] = {
+    Shorthand.JOIN: _join,
+    Shorthand.CONCAT: _concat,
+    Shorthand.CONCAT_WS: _concat_with_separator,
+    Shorthand.LEFT: _left,
+    Shorthand.RIGHT: _right,
+    Shorthand.STARTS_WITH: _starts_with,
+    Shorthand.ENDS_WITH: _ends_with,
+    Shorthand.CONTAINS: _contains,
+    Shorthand.ILIKE: _ilike,
+}
