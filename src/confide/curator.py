@@ -23,6 +23,7 @@ from confide.execution.executor import (
 from confide.execution.planner import Planner, QueryPayable, Score, TopKeysPayable
 from confide.execution.pricing import ZERO_COST, Price, Pricing
 from confide.execution.watch_methods import WatchMethods
+from confide.lazy import lazy_module
 from confide.ledger import Ledger
 from confide.loss import Share
 from confide.mechanisms import Neighbours
@@ -34,9 +35,18 @@ from confide.release.selection import Choice
 from confide.statistics import StatisticMethods
 
 if TYPE_CHECKING:
-    from confide.declare import Declaration
+    from confide.declare import Declaration, toml
+else:
+    toml = lazy_module("confide.declare.toml")
 
-__all__ = ["BudgetState", "Curator", "Preview", "open_declared", "paid_only"]
+__all__ = [
+    "BudgetState",
+    "Curator",
+    "Preview",
+    "open_declared",
+    "open_declared_ledger",
+    "paid_only",
+]
 
 REUSE_NOTE: Final = "asked before: the same answer again is free; a new one, with fresh=True,"
 
@@ -115,6 +125,22 @@ class Curator(StatisticMethods, WatchMethods):
         fingerprint = f"{self.catalog.fingerprint()}:{self.neighbours}"
         self._executor = Executor(self.ledger, self._engine, self._planner, fingerprint)
         self.analyst = self.purpose = ""
+
+    @staticmethod
+    def open(
+        path: str | Path = "confide.toml", analyst: str | None = None, *, purpose: str = ""
+    ) -> "Curator":
+        """Return the curator that a declaration file describes, with its ledger and its limits.
+
+        With ``analyst``, the curator keeps to the limits of that analyst, as `as_analyst` does.
+        Paths in the file are relative to it.
+
+        Raises:
+            BadDeclaration: the file cannot be read or does not fit the data, or does not declare
+                the analyst.
+        """
+        curator = open_declared(toml.read_toml(path))
+        return curator if analyst is None else curator.as_analyst(analyst, purpose=purpose)
 
     def as_analyst(self, name: str, *, purpose: str = "") -> "Curator":
         """Return the same curator within the limits of an analyst and a purpose.
@@ -348,4 +374,16 @@ def open_declared(declaration: "Declaration") -> Curator:
         ledger=declaration.ledger,
         limits=declaration.limits,
         anchor=declaration.anchor,
+    )
+
+
+def open_declared_ledger(declaration: "Declaration") -> Ledger:
+    """Return the ledger of a declaration, without reading data."""
+    return find_ledger(
+        declaration.ledger,
+        declaration.budget,
+        Catalog([*declaration.tables, *declaration.public_tables]),
+        declaration.limits,
+        declaration.anchor,
+        neighbours=declaration.neighbours,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.text import Text
 
-from confide.cli.context import check_writable, open_connection, open_curator, warn_without_ledger
+from confide.cli.context import check_writable, open_connection, warn_without_ledger
 from confide.cli.output import (
     make_table,
     name_options,
@@ -17,6 +17,7 @@ from confide.cli.output import (
     show_figures,
     show_paid,
 )
+from confide.curator import Curator
 from confide.errors import BadArgument
 from confide.release.display import import_converter
 from confide.release.formatting import (
@@ -31,7 +32,6 @@ from confide.release.formatting import (
 
 if TYPE_CHECKING:
     from confide.client import Connection
-    from confide.curator import Curator
 
 __all__ = ["PriceOptions", "answer_question", "explain_question", "preview_question"]
 
@@ -146,10 +146,10 @@ def _open(config: Path, url: str | None) -> "AbstractContextManager[Curator | Co
     return nullcontext(_open_here(config)) if url is None else open_connection(url)
 
 
-def _open_here(config: Path) -> "Curator":
+def _open_here(config: Path) -> Curator:
     """Return the curator that a file declares, with a status line while it opens."""
     with Console(stderr=True).status("opening the declared tables"):
-        return open_curator(config)
+        return Curator.open(config)
 
 
 def _check_plot(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Functions with which commands open a curator, a ledger, or a connection to a server."""
+"""Checks and warnings that commands share, and connections to a server."""
 
 import os
 from pathlib import Path
@@ -8,12 +8,9 @@ from rich.console import Console
 
 from confide.cli.output import print_message
 from confide.client.http import NotSignedIn
-from confide.curator import Curator, open_declared
-from confide.declare import Catalog, Declaration, read_toml
 from confide.errors import BadDeclaration
-from confide.execution.executor import find_ledger
 from confide.lazy import lazy_module
-from confide.ledger import Ledger, MemoryLedger
+from confide.ledger import MemoryLedger
 
 if TYPE_CHECKING:
     from confide import client
@@ -25,8 +22,6 @@ __all__ = [
     "TOKEN",
     "check_writable",
     "open_connection",
-    "open_curator",
-    "open_declared_ledger",
     "read_token",
     "warn_without_ledger",
 ]
@@ -35,23 +30,6 @@ NO_LEDGER_WARNING: Final = (
     "No ledger is declared, so what is spent here is forgotten when the command ends, and the next "
     'one begins with the whole budget: add [ledger] with url = "sqlite:///ledger.db".'
 )
-
-
-def open_curator(config: Path) -> Curator:
-    """Return the curator that a file declares."""
-    return open_declared(read_toml(config))
-
-
-def open_declared_ledger(declaration: Declaration) -> Ledger:
-    """Return the ledger that a file declares, without reading data."""
-    return find_ledger(
-        declaration.ledger,
-        declaration.budget,
-        Catalog([*declaration.tables, *declaration.public_tables]),
-        declaration.limits,
-        declaration.anchor,
-        neighbours=declaration.neighbours,
-    )
 
 
 def warn_without_ledger(console: Console, ledger: object) -> None:

@@ -10,9 +10,9 @@ from urllib.parse import parse_qs, urlsplit
 from rich.console import Console
 from rich.text import Text
 
-from confide.cli.context import open_declared_ledger, warn_without_ledger
+from confide.cli.context import warn_without_ledger
 from confide.cli.output import make_table, percent, print_message, show_budget, show_findings
-from confide.curator import BudgetState
+from confide.curator import BudgetState, open_declared_ledger
 from confide.declare import Declaration, Kind, PublicTable, Table, read_toml
 from confide.declare import Text as TextColumn
 from confide.declare.tables import NAME

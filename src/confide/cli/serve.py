@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Final
 from rich.console import Console
 from rich.text import Text
 
-from confide.cli.context import open_connection, open_declared_ledger, read_token
+from confide.cli.context import open_connection, read_token
 from confide.cli.output import make_table, percent, print_message
+from confide.curator import open_declared_ledger
 from confide.declare import Declaration, read_toml
 from confide.errors import BadDeclaration
 from confide.lazy import lazy_module, require_extra
