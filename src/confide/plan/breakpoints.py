@@ -1,8 +1,12 @@
-"""Breakpoints: the values of one column at which an expression changes.
+"""Breakpoints: the values of one column at which a group key changes.
 
-A float column has too many values to enumerate, but FLOOR(price / 100) changes only a few times
-between its bounds. The expression is monotone in the price, so bisection finds the exact doubles
-at which it changes; between them it is constant. Long ranges of integers and dates work alike.
+plan/key_values.py uses them to enumerate the keys that a long column can produce. A float column
+has too many values to enumerate, but FLOOR(price / 100) changes only a few times between the bounds
+of the price. It is monotone in the price, so bisection finds the exact doubles at which it changes;
+between them it is constant. Long ranges of integers and dates are treated in the same way.
+
+Bisection runs over *ordinals*: the values themselves for integers and dates, and for floats the
+rank among all doubles.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,6 +42,8 @@ NONDECREASING_FUNCTIONS: Final = STEP_FUNCTIONS | {
 class Breakpoints:
     """Breakpoints of expressions over one column; `points` represent all of its values.
 
+    ``breaks`` maps added expressions to the ordinals at which they change. ``trends`` is a cache.
+
     Claim:   for every value in the column's range, there is a point at which all added expressions
              have the same values as at that value.
     Why:     each added expression is monotone in the column (`_trend`): the operations are monotone
@@ -54,7 +60,10 @@ class Breakpoints:
     trends: dict[Expression, int | None] = field(default_factory=dict)
 
     def add(self, expression: Expression) -> bool:
-        """Add the parts that depend on the column; return whether all are piecewise constant."""
+        """Add an expression, or its subexpressions; return whether all are piecewise constant.
+
+        Subexpressions are added instead if the expression itself is not known to be monotone.
+        """
         if self.column not in walk(expression):
             return True
         if self._trend(expression) is not None and self._is_piecewise_constant(expression):
@@ -70,7 +79,10 @@ class Breakpoints:
                 return False
 
     def add_condition(self, condition: Expression) -> None:
-        """Add the comparisons of a condition that are piecewise constant; others stay unknown."""
+        """Add the comparisons of a condition that are piecewise constant.
+
+        Other comparisons are left out; both of their outcomes count as possible.
+        """
         match condition:
             case Call(function=F.AND | F.OR, arguments=parts):
                 for part in parts:
@@ -90,13 +102,13 @@ class Breakpoints:
                 return
 
     def points(self) -> Floats:
-        """Return column values at which the added expressions take all their values, NULL last."""
+        """Return one column value for each stretch without a break, then NaN for NULL."""
         low, _ = self._ends()
         found = np.unique(np.concatenate([[low], *self.breaks.values()]))
         return np.append(self._values(found), np.nan)
 
     def known(self) -> dict[Expression, Floats] | None:
-        """Return each added part at all points, or None if there are too many points."""
+        """Return the value of each added expression at all points, or None for too many points."""
         values = self.points()
         if len(values) > MAX_BREAKPOINTS:
             return None
@@ -105,13 +117,14 @@ class Breakpoints:
 
     def _values_of_part(self, part: Expression, values: Floats) -> Floats | None:
         if isinstance(part, Call) and part.function in COMPARISONS:
-            parts = [self._compute(one, values) for one in part.arguments]
-            known = [one for one in parts if one is not None]
-            is_known = len(known) == len(parts)
+            computed = [self._compute(argument, values) for argument in part.arguments]
+            known = [value for value in computed if value is not None]
+            is_known = len(known) == len(computed)
             return COMPARISONS[part.function](*known).astype(np.float64) if is_known else None
         return self._compute(part, values)
 
     def _record(self, part: Expression, read: Callable[[Floats], Floats | None]) -> bool:
+        """Store the breaks of ``part``, which ``read`` computes; return whether they were found."""
         if part not in self.breaks:
             low, high = self._ends()
             found = _find_breaks(lambda ordinals: read(self._values(ordinals)), low, high)
@@ -121,6 +134,7 @@ class Breakpoints:
         return True
 
     def _ends(self) -> tuple[int, int]:
+        """Return the ordinals of the column's bounds."""
         found = self.analysis.find(self.column)
         if self.column.kind is not Kind.FLOAT:
             return int(found.low), int(found.high)
@@ -128,6 +142,7 @@ class Breakpoints:
         return low, high
 
     def _values(self, ordinals: Integers) -> Floats:
+        """Return the column values with these ordinals."""
         is_float = self.column.kind is Kind.FLOAT
         return _to_doubles(ordinals) if is_float else ordinals.astype(np.float64)
 
@@ -154,6 +169,7 @@ class Breakpoints:
         return (first >= second).astype(np.float64) + (first > second)
 
     def _comparison_trend(self, left: Expression, right: Expression) -> int | None:
+        """Return the trend of ``left - right``, which is also that of their comparison."""
         return _agree([self._trend(left), _times(-1, self._trend(right))])
 
     def _is_piecewise_constant(self, expression: Expression) -> bool:
@@ -221,6 +237,7 @@ class Breakpoints:
         return found
 
     def _sign(self, expression: Expression) -> int | None:
+        """Return 1 for an expression that is never negative, -1 if never positive, else None."""
         found = self.analysis.find(expression)
         return 1 if found.low >= 0 else -1 if found.high <= 0 else None
 
@@ -237,14 +254,14 @@ def equals_any(condition: Call) -> Call:
 
 
 def _times(sign: int | None, trend: int | None) -> int | None:
-    """Return the trend of a term multiplied by a factor of this sign."""
+    """Return the trend of a term with this trend, multiplied by a factor of this sign."""
     if trend == 0:
         return 0
     return None if sign is None or trend is None else sign * trend
 
 
 def _agree(trends: Iterable[int | None]) -> int | None:
-    """Return the common trend of several terms, or None if they disagree."""
+    """Return the trend of a sum of terms with these trends, or None if they disagree."""
     found = set(trends) - {0}
     if not found:
         return 0
@@ -254,9 +271,13 @@ def _agree(trends: Iterable[int | None]) -> int | None:
 def _find_breaks(
     compute: Callable[[Integers], Floats | None], low: int, high: int
 ) -> Integers | None:
-    """Return the ordinals from ``low`` to ``high`` at which a function differs from the one before.
+    """Return the ordinals at which a monotone function differs from its value one ordinal before.
 
-    The function must be monotone. None means that it changes too often or has unknown values.
+    They lie above ``low`` and are at most ``high``. None means that the function changes too often
+    or has unknown values.
+
+    Why: a pair of ordinals with equal values has no break in between. Any other pair is halved,
+    until the two are next to each other and the upper one is a break. All pairs are halved at once.
     """
     found = [np.empty(0, dtype=np.int64)]
     below, above = np.array([low]), np.array([high])

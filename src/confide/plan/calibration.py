@@ -1,4 +1,9 @@
-"""Noise calibration: splits a loss among keys, totals, and quantiles, and scales the noise."""
+"""Noise calibration: splits a loss between totals and quantiles, and scales the noise.
+
+`make_plan` calls it with the loss that a share of the budget buys. Three kinds of loss occur. What
+the filter *grants* can be pure, Gaussian, or a Renyi divergence of one order. Noise is calibrated
+to a pure or Gaussian loss. A choice has a pure or a bounded-range loss.
+"""
 
 import math
 from collections.abc import Sequence
@@ -51,7 +56,11 @@ def fraction_of(granted: Loss, part: Fraction) -> Loss:
 
 
 def loss_for_noise(granted: Loss) -> PureLoss | GaussianLoss:
-    """Return the loss to which noise is calibrated, given a granted loss."""
+    """Return the loss to which noise is calibrated, given a granted loss.
+
+    Why: Gaussian noise with mu^2 = 2 divergence / order has exactly this Renyi divergence of this
+         order.
+    """
     match granted:
         case PureLoss() | GaussianLoss():
             return granted
@@ -66,9 +75,10 @@ def max_epsilon(
 ) -> Fraction:
     """Return the largest epsilon for which ``rounds`` uses cost at most ``granted``, rounded down.
 
-    Claim: ``rounds`` losses of this kind and epsilon are within ``granted``, in its own measure.
-    Why:   epsilon, mu^2, and the divergence of one order each add up under composition and increase
-           with epsilon, and the upper bound of the cost was compared at the returned epsilon.
+    Claim: ``rounds`` losses of this kind and epsilon together are at most ``granted``, measured by
+           its epsilon, mu^2, or divergence.
+    Why:   each of these adds up under composition and increases with epsilon. An upper bound of
+           their cost was compared with the grant at the returned epsilon.
     """
     if isinstance(granted, PureLoss):
         return granted.epsilon / rounds
@@ -77,6 +87,7 @@ def max_epsilon(
 
 @lru_cache(maxsize=1024)
 def _last_epsilon(granted: Loss, is_pure: bool, rounds: int) -> Fraction:  # noqa: FBT001
+    """Return the largest epsilon that fits, by bisection around a guess or else from scratch."""
     kind = PureLoss if is_pure else BoundedRangeLoss
 
     def fits(epsilon: Fraction) -> bool:
@@ -95,8 +106,8 @@ def _last_epsilon(granted: Loss, is_pure: bool, rounds: int) -> Fraction:  # noq
 def _guess_epsilon(granted: Loss, rounds: int) -> float:
     """Return an approximate bounded-range epsilon with this cost, or 0 if there is none.
 
-    A pure loss has about half that epsilon. This is only a guess: the result is checked against
-    the grant.
+    The pure loss with this cost has about half that epsilon. The guess only speeds up the search:
+    every epsilon that `_last_epsilon` returns was compared with the grant.
     """
     if not isinstance(granted, GaussianLoss):
         return 0.0
@@ -105,6 +116,7 @@ def _guess_epsilon(granted: Loss, rounds: int) -> float:
 
 
 def _fits(loss: PureLoss | BoundedRangeLoss, granted: Loss, rounds: int) -> bool:
+    """Return whether ``rounds`` such losses cost at most ``granted``."""
     match granted:
         case GaussianLoss(mu_squared=mu_squared):
             return rounds * loss.mu_squared <= mu_squared
@@ -119,12 +131,14 @@ STEPS_PER_DEVIATION: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class TotalNoise:
-    """The noise for one group's totals: a distribution over integer steps, and the step sizes.
+    """The noise for one group's totals: a distribution over noise steps, and the size of a step.
 
-    ``mechanism`` is its name in previews: "Laplace", "KNorm", or "Gaussian".
+    Noise is an integer number of noise steps for each total, drawn from ``law``. ``mechanism`` is
+    the name shown in previews: "Laplace", "KNorm", or "Gaussian".
 
-    ``steps[i]`` is the size of a noise step of total i, in integer units of that total. It divides
-    the side of the total's sensitivity, so rounding to steps leaves the sensitivity unchanged.
+    ``steps[i]`` is the size of a noise step of total i, as a multiple of that total's unit of 1.
+    The side of the total's sensitivity (see `TotalSensitivity`) is an integer number of noise
+    steps, so rounding a total to noise steps leaves its sensitivity unchanged.
     """
 
     mechanism: str
@@ -139,11 +153,11 @@ NO_NOISE: Final = TotalNoise("", (), IndependentNoise(()))
 def noise_for(
     sensitivities: Sequence[TotalSensitivity], loss: PureLoss | GaussianLoss
 ) -> TotalNoise:
-    """Return the noise whose cost is ``loss``.
+    """Return the noise for totals with these sensitivities whose cost is ``loss``.
 
     Claim:   releasing all groups costs ``loss``, whichever groups and rows a unit has.
-    Why:     rounding to steps is monotone and commutes with adding whole steps, so the rounded
-             totals satisfy the bounds z_gi of `TotalSensitivity` too.
+    Why:     rounding to noise steps is monotone and commutes with adding an integer number of
+             steps, so the rounded totals satisfy the bounds z_gi of `TotalSensitivity` too.
              Pure: K-norm noise is drawn independently in each group, for the box with half-width
              boxes_i sides in coordinate i. It changes probabilities by a factor of at most
              exp(epsilon * sum over groups of the largest z_gi / boxes_i). For one total this is
@@ -155,12 +169,14 @@ def noise_for(
         return NO_NOISE
     match loss:
         case PureLoss(epsilon=epsilon):
-            deviations = [sensitivity.boxes / epsilon for sensitivity in sensitivities]
+            # Here and below, scales, variances, and deviations are in sides until multiplied by
+            # ``counts``, the numbers of noise steps per side.
+            side_scales = [sensitivity.boxes / epsilon for sensitivity in sensitivities]
             counts = [
-                _steps_per_side(sensitivity.side, one)
-                for sensitivity, one in zip(sensitivities, deviations, strict=True)
+                _steps_per_side(sensitivity.side, scale)
+                for sensitivity, scale in zip(sensitivities, side_scales, strict=True)
             ]
-            scales = tuple(count * one for count, one in zip(counts, deviations, strict=True))
+            scales = tuple(count * scale for count, scale in zip(counts, side_scales, strict=True))
             steps = _steps(sensitivities, counts)
             if len(scales) > 1:
                 return TotalNoise("KNorm", steps, BoxNoise(scales))
@@ -171,12 +187,12 @@ def noise_for(
                 for sensitivity in sensitivities
             ]
             counts = [
-                _steps_per_side(sensitivity.side, Fraction(math.sqrt(one)))
-                for sensitivity, one in zip(sensitivities, variances, strict=True)
+                _steps_per_side(sensitivity.side, Fraction(math.sqrt(variance)))
+                for sensitivity, variance in zip(sensitivities, variances, strict=True)
             ]
             laws = (
-                RoundedGaussian(count**2 * one)
-                for count, one in zip(counts, variances, strict=True)
+                RoundedGaussian(count**2 * variance)
+                for count, variance in zip(counts, variances, strict=True)
             )
             return TotalNoise(
                 "Gaussian", _steps(sensitivities, counts), IndependentNoise(tuple(laws))
@@ -186,6 +202,7 @@ def noise_for(
 def _steps(
     sensitivities: Sequence[TotalSensitivity], counts: Sequence[int]
 ) -> tuple[Fraction, ...]:
+    """Return the size of each total's noise step, from the numbers of steps per side."""
     return tuple(
         Fraction(sensitivity.side, count)
         for sensitivity, count in zip(sensitivities, counts, strict=True)
@@ -193,9 +210,9 @@ def _steps(
 
 
 def _steps_per_side(side: int, deviation: Fraction) -> int:
-    """Return the number of noise steps per side.
+    """Return the number of noise steps per side, given the noise's deviation or scale in sides.
 
-    About STEPS_PER_DEVIATION steps make one standard deviation; a step is at least one unit.
+    About STEPS_PER_DEVIATION steps make one deviation, unless a step would then be less than 1.
     """
     return max(1, min(side, round(STEPS_PER_DEVIATION / deviation)))
 
@@ -207,6 +224,8 @@ def split_loss(
     totals: int, levels: Sequence[Fraction], granted: Loss
 ) -> tuple[Fraction, tuple[Fraction, ...]]:
     """Return the fraction of a loss for all totals together, and the fraction for each quantile.
+
+    ``totals`` is the number of totals, and ``levels`` lists the quantiles' levels.
 
     Law:     a total has weight 1. A quantile of level q has weight max(q, 1 - q) / min(q, 1 - q),
              but at most 3; the weight is squared unless the loss is pure. Fractions are in
@@ -225,6 +244,6 @@ def split_loss(
     """
     power = 1 if isinstance(granted, PureLoss) else 2
     odds = (max(level, 1 - level) / min(level, 1 - level) for level in levels)
-    weights = [min(one, Fraction(MAX_WEIGHT)) ** power for one in odds]
+    weights = [min(ratio, Fraction(MAX_WEIGHT)) ** power for ratio in odds]
     total_weight = totals + sum(weights) or Fraction(1)
     return Fraction(totals) / total_weight, tuple(weight / total_weight for weight in weights)

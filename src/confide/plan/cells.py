@@ -1,9 +1,13 @@
 """Histogram cells in which rows are counted before a quantile is chosen.
 
+A cell is an interval of values, identified by its index. Each cell has an integer weight, by which
+the choice multiplies its probability. *Positions* count the total weight of all cells in order: the
+cell with index i covers the positions from ``start(i)`` to just before ``start(i + 1)``.
+
 Cells depend only on the declaration and the number of groups. If there are few distinct values,
 each gets its own cell. Otherwise cells are narrow compared both with the entire range and with
-the value itself: the position of a value is the sum of a linear term and a term that is
-logarithmic on both sides of zero. Each term gets half of the cells.
+the value itself: the index of a value's cell comes from the sum of a linear term and a term that
+is logarithmic on both sides of zero. Each term gets half of the cells.
 """
 
 import math
@@ -42,9 +46,9 @@ Integers = NDArray[np.int64]
 class GridCells:
     """One cell per value of a grid, from its lowest value (stored here as its ``center``).
 
-    Up to 1,024 values have equal weights. With more values, each has weight 1 plus a bonus that
-    decreases with its distance from zero; the bonuses add up to about the number of cells. The
-    reason is that wide ranges are usually declared to cover rare values.
+    Grids of up to 1,024 values have equal weights. On longer grids, each value has weight 1 plus a
+    bonus that decreases with its distance from zero; the bonuses add up to about the number of
+    cells. The reason is that wide ranges are usually declared to cover rare values.
     """
 
     grid: ValueGrid
@@ -87,7 +91,10 @@ class GridCells:
 
 @lru_cache(maxsize=8)
 def _weigh(first: int, count: int) -> Integers:
-    """Return the weight before each cell, then the total; ``first`` is the first grid index."""
+    """Return the total weight before each of ``count`` cells, and then that of all cells.
+
+    ``first`` is the lowest value of the grid, in grid steps.
+    """
     near = 1.0 / (np.abs(np.arange(first, first + count, dtype=np.float64)) + 1.0)
     weights = 1 + np.rint(near * (count / near.sum())).astype(np.int64)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(weights)])
@@ -97,7 +104,8 @@ def _weigh(first: int, count: int) -> Integers:
 class AsinhCells:
     """Cells of equal weight for a range of floats, or of too many integers.
 
-    The position of x is line * (x - low) + bend * (asinh(rate * x) - asinh(rate * low)).
+    The position of x is line * (x - low) + bend * (asinh(rate * x) - asinh(rate * low)), and the
+    index of its cell is the integer part of that.
 
     Why: both terms increase with x, so cells are in order. The first term alone makes every
          cell 1 / line wide; the second alone makes cells about |x| / bend wide, except near zero;
@@ -137,7 +145,7 @@ class AsinhCells:
         return np.clip(np.rint(values), self.low, self.high) if self.is_integer else values
 
     def ends(self, cells: Integers) -> tuple[Floats, Floats]:
-        """Return values that enclose each cell."""
+        """Return two values that enclose each cell, with a tolerance for rounding in engines."""
         positions = cells.astype(np.float64)
         return self._invert(positions - POSITION_TOLERANCE), self._invert(
             positions + (1.0 + POSITION_TOLERANCE)
@@ -187,10 +195,10 @@ def cells_for(
 
 
 def _asinh_cells(low: float, high: float, count: int, *, is_integer: bool) -> AsinhCells:
-    """Return cells spread half along the line and half along the curve.
+    """Return cells of which half follow the linear term, and half the asinh term.
 
-    If the curve's slope varies by at most about a factor of e, or the numbers are too small for it,
-    all cells are spread along the line.
+    All cells follow the linear term if the asinh term rises by at most 1 over the range, or if the
+    numbers are too small to compute it.
     """
     largest = max(abs(low), abs(high))
     rate = CURVE_DEPTH / largest if largest > MIN_MAGNITUDE else 0.0

@@ -1,7 +1,11 @@
 """Checks that refuse inexact integers and oversized expressions, before anything is charged.
 
-Past 2^53 a double stands for several integers. As group keys or join columns, these integers
-would be merged into one, so such expressions are refused there.
+Past 2^53, one double stands for several integers. Grouping or joining by such integers would merge
+them, so `check_exact` refuses expressions that may be inexact as group keys and join columns.
+
+Engines guard arithmetic against overflow and invalid arguments, and a guard may repeat its
+argument. Nested guards can so make the generated SQL exponentially longer than the query;
+`check_sizes` limits it.
 """
 
 from dataclasses import dataclass, field
@@ -26,10 +30,10 @@ INT64_FUNCTIONS: Final = (Function.FLOOR, Function.CEIL, Function.MODULO, Functi
 
 
 def check_exact(expression: Expression, ranges: Ranges, source: Source) -> None:
-    """Refuse integers that an engine computes in doubles, past the point where those are exact.
+    """Refuse an expression whose integers an engine may compute in doubles and past 2^53.
 
-    Privacy does not depend on this check: statements hold integers in 64 bits. But an answer would
-    merge all integers that one double stands for.
+    Privacy does not depend on this check, because generated SQL holds integers in 64 bits. But the
+    answer would merge all integers that one double stands for.
     """
     if not _is_exact(expression, ranges, _per_unit_tables(source)):
         raise UnsupportedQuery(
@@ -50,7 +54,7 @@ def _is_exact(expression: Expression, ranges: Ranges, per_unit: frozenset[str]) 
             return abs(value) <= MAX_INT64
         case Call(function=function, arguments=parts) if function in CHOICE_FUNCTIONS:
             values = [*parts[1::2], parts[-1]] if function is Function.CASE else parts
-            return all(_is_exact(one, ranges, per_unit) for one in values)
+            return all(_is_exact(value, ranges, per_unit) for value in values)
         case Call(function=function):
             return function in INT64_FUNCTIONS
         case _:
@@ -83,7 +87,7 @@ ARGUMENT_COPIES: Final[dict[Function, tuple[int, ...]]] = {
     Function.LN: (2,),
     Function.TO_DATE: (4,),
 }
-"""How often each argument appears in the generated SQL, where NULLIF becomes a CASE."""
+"""How often each argument appears in the generated SQL; once in all other functions."""
 LENGTHENING_FUNCTIONS: Final = (Function.CONCAT, Function.REPLACE)
 MAX_TEXT_LENGTH: Final = 65_536
 """The number of characters that a row's string may have after such a function."""
@@ -118,7 +122,7 @@ class _Columns(dict[tuple[str, str], Range]):
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """The number of nodes including guards, and whether all columns have known ranges."""
+    """The size of an expression in nodes including guards, and whether all its ranges are known."""
 
     size: int
     is_known: bool = True
@@ -126,12 +130,16 @@ class _Size:
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Measures the expressions of one query, each part once; ``analysis`` holds their ranges."""
+    """Measures the expressions of one query, each subexpression once.
+
+    ``analysis`` holds their ranges, and ``found`` caches sizes by the `id` of the expression.
+    """
 
     analysis: RangeAnalysis
     found: dict[int, _Size] = field(default_factory=dict)
 
     def measure(self, expression: Expression) -> _Size:
+        """Return the size of an expression; sizes past the limit are cut to just above it."""
         known = self.found.get(id(expression))
         if known is None:
             known = self.found[id(expression)] = self._measure(expression)
@@ -170,6 +178,7 @@ class _Sizes:
 
 
 def _expressions(query: Query) -> list[Expression]:
+    """Return every expression of a query that is not inside another one."""
     tops = [*query.keys, *(output.expression for output in query.outputs)]
     tops += [order.expression for order in query.order]
     tops += [part for part in (query.where, query.having) if part is not None]

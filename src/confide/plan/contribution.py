@@ -1,4 +1,9 @@
-"""Contribution bounds of one unit, and the column ranges of a source."""
+"""Contribution bounds of one unit, and the column ranges of a source.
+
+A *source* is everything in FROM: declared tables, joins, and per-unit subqueries. The planner asks
+for its contribution bounds, which determine sensitivities, and for the range of every column. Both
+follow from the declaration, and from facts about public tables.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -58,7 +63,7 @@ class PublicFacts(Protocol):
 class ContributionBounds:
     """The maximum number of rows and groups of a unit.
 
-    ``needs_bounding`` is whether the engine must enforce it by dropping rows.
+    ``needs_bounding`` is whether the engine must enforce these limits by dropping rows.
 
     Claim: after contribution bounding, one unit has at most ``rows`` rows in at most ``groups``
            groups, and which rows of a unit are kept depends on that unit's rows alone.
@@ -144,7 +149,7 @@ def optional_tables(source: Source) -> frozenset[str]:
 
 
 def declared_range(column: Declared) -> Range:
-    """Return the range of a declared column, after its values are clipped."""
+    """Return the range of a declared column, to whose bounds the engine clips every value."""
     match column:
         case Int(low=low, high=high):
             return Range(low, high)
@@ -193,7 +198,12 @@ def private_tables(source: Source, catalog: Catalog) -> Mapping[str, Table]:
 
 @dataclass(frozen=True, slots=True)
 class UnitColumns:
-    """Statistics of a unit's own rows, as columns ``g0``, ``g1``, ... of one row per unit."""
+    """The exact statistics of each unit's own rows, which a per-unit query computes.
+
+    They are the columns ``g0``, ``g1``, ... of a table with one row per unit, in the order of
+    ``aggregates``, and ``ranges`` holds their ranges. ``limits`` and ``inner`` are the contribution
+    bounds and the column ranges of the rows of which they are statistics.
+    """
 
     limits: ContributionBounds
     inner: Ranges
@@ -201,12 +211,12 @@ class UnitColumns:
     ranges: Ranges
 
     def over_columns(self, expression: Expression) -> Expression:
-        """Return an expression over aggregates as an expression over these columns."""
+        """Return an expression with each aggregate replaced by its column."""
         return substitute(
             expression,
             {
-                aggregate: Column(UNIT_COLUMNS_ALIAS, f"g{place}", aggregate.kind)
-                for place, aggregate in enumerate(self.aggregates)
+                aggregate: Column(UNIT_COLUMNS_ALIAS, f"g{index}", aggregate.kind)
+                for index, aggregate in enumerate(self.aggregates)
             },
         )
 
@@ -221,8 +231,8 @@ def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitC
         raise UnsupportedQuery(PER_UNIT_ADVICE)
     analysis = RangeAnalysis(inner)
     ranges = {
-        (UNIT_COLUMNS_ALIAS, f"g{place}"): _aggregate_range(aggregate, analysis, limits.rows)
-        for place, aggregate in enumerate(aggregates)
+        (UNIT_COLUMNS_ALIAS, f"g{index}"): _aggregate_range(aggregate, analysis, limits.rows)
+        for index, aggregate in enumerate(aggregates)
     }
     return UnitColumns(limits, inner, aggregates, ranges)
 
@@ -239,7 +249,10 @@ def _aggregate_range(aggregate: AggregateCall, analysis: RangeAnalysis, rows: in
 
 
 def _grid_range(found: Range, kind: Kind | None, rows: int) -> Range:
-    """Return the range of values that are rounded to their grid, summed, and converted back.
+    """Return a range widened so that it holds the mean of values that were summed on a grid.
+
+    The engine rounds each of up to ``rows`` values to the grid, sums them, and converts the sum
+    back. The mean of the values, or one of them, may then lie just outside ``found``.
 
     Why: the last step of a grid may lie past the end of the range. Sums of more steps than a double
          holds exactly are rounded; multiplying by a step that is a power of 2 is exact.

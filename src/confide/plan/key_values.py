@@ -1,8 +1,13 @@
 """All values that a computed group key can have.
 
-A range alone would include keys that no row can have: for FLOOR(age / 10) * 10 every year instead
-of every tenth. The result contains every key that a row can have, and few others. It depends only
-on the declaration and the query; no row is read.
+The planner releases a group for every possible key, so the keys must not depend on rows. A range
+alone would include keys that no row can have: for FLOOR(age / 10) * 10, every age instead of every
+tenth. `key_values` returns every key that a row can have, and few others, from the declaration and
+the query alone.
+
+A key is evaluated with NumPy at *points*: combinations of values of its columns. A column has one
+*axis* of points, which are all of its values or, if there are too many, one point for each stretch
+of values on which the key is constant (`Breakpoints`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,9 +39,10 @@ __all__ = ["key_values", "may_be_null"]
 
 F = Function
 MAX_POINTS: Final = 2**17
-MAX_CASES: Final = 64
+MAX_BRANCHES: Final = 64
+"""The maximum number of branches of one expression; see `_Branch`."""
 MAX_WORK: Final = 2**24
-"""The maximum number of values computed for one key, over all points and cases."""
+"""The maximum number of values computed for one key, over all points and branches."""
 
 INTEGER_KINDS: Final = (Kind.INT, Kind.DATE, Kind.BOOL)
 
@@ -44,28 +50,31 @@ INTEGER_KINDS: Final = (Kind.INT, Kind.DATE, Kind.BOOL)
 def key_values(key: Expression, ranges: Ranges) -> tuple[float, ...] | None:
     """Return all numbers, or ordinals of dates, that a key can be, in ascending order.
 
-    None means that they are unknown or too many. Integers and dates are ints.
+    None means that they are unknown or too many. Integers and dates are returned as ints, and
+    floats as floats. NULL is never included.
 
-    Claim:   no row's key is any other number, on any engine; NULL is not included. Each returned
-             number is the key for some values of the columns, if the key uses only arithmetic,
-             rounding, date parts, and CASE, and each column once.
+    Claim:   no row's key is any other number, on any engine. Each returned number is the key for
+             some values of the columns, if the key uses only arithmetic, rounding, date parts, and
+             CASE, and each column once.
     Why:     the key is computed at each value of its columns and at NULL, or at points that
              represent them (`Breakpoints`). The operations have the same results for doubles on
-             every engine. A condition that cannot be evaluated may be true or false, and a part
-             that cannot be evaluated may be any integer in its range.
+             every engine. If a condition cannot be evaluated, both of its outcomes are included; if
+             a subexpression cannot be evaluated, all integers in its range are.
     Checked: tests/plan/test_key_values.py, tests/contracts/test_readings.py.
     """
     columns = dict.fromkeys(part for part in walk(key) if isinstance(part, Column))
-    return _compute_all(key, tuple((one, ranges[one.table, one.name]) for one in columns))
+    return _compute_all(
+        key, tuple((column, ranges[column.table, column.name]) for column in columns)
+    )
 
 
 def may_be_null(
     expression: Expression, optional: frozenset[str], ranges: Ranges | None = None
 ) -> bool:
-    """Return whether an expression can be NULL by its own form, even where no column is NULL.
+    """Return whether an expression can be NULL although no declared value is missing in the data.
 
-    It can if a CASE has no ELSE, or if the owner listed NULL among the values of a column. It also
-    can if a column belongs to an ``optional`` table, the right side of a LEFT JOIN.
+    That is so if a CASE has no ELSE, if the owner listed NULL among the values of a column, or if a
+    column belongs to an ``optional`` table: the right side of a LEFT JOIN.
     """
 
     def is_null(part: Expression) -> bool:
@@ -88,7 +97,7 @@ def may_be_null(
 
 
 def _values_of(parts: Sequence[Expression]) -> Sequence[Expression]:
-    """Return the value branches of a CASE, without its conditions."""
+    """Return the values of a CASE, without its conditions, given all of its arguments."""
     return [*parts[1::2], parts[-1]]
 
 
@@ -102,6 +111,7 @@ def _operands(expression: Expression) -> Sequence[Expression]:
 
 
 def _columns(expression: Expression) -> Iterator[Column]:
+    """Yield the columns of an expression, except those used only in the conditions of a CASE."""
     if isinstance(expression, Column):
         yield expression
     for part in _operands(expression):
@@ -109,7 +119,11 @@ def _columns(expression: Expression) -> Iterator[Column]:
 
 
 Axis = Mapping[Expression, Floats]
-"""Parts of a key that depend on one variable (often a column), at all its points, NULL last."""
+"""The values at each point of one variable, for each subexpression that depends on it alone.
+
+The variable is usually a column. It can also be a subexpression that cannot be computed from its
+columns. NULL, represented by NaN, is the last point.
+"""
 
 
 @lru_cache(maxsize=256)
@@ -132,52 +146,53 @@ def _compute_all(
 
 
 class _Incomputable(Exception):
-    """The values of a key cannot be computed, or not at a bounded cost."""
+    """The values of a key cannot be computed, or only with too many points or too much work."""
 
 
 @dataclass(slots=True)
 class _Work:
-    """The remaining work that one key may take."""
+    """The number of values that may still be computed for one key."""
 
     left: int = MAX_WORK
 
-    def take(self, numbers: int) -> None:
-        """Deduct this many numbers from the remaining work."""
-        self.left -= numbers
+    def take(self, values: int) -> None:
+        """Deduct ``values`` from the remaining work, or raise _Incomputable."""
+        self.left -= values
         if self.left < 0:
             raise _Incomputable
 
 
 def _image(key: Expression, axes: Sequence[Axis], work: _Work) -> Floats:
-    """Return all values of a key over all combinations of points, in ascending order."""
+    """Return all values of a key except NULL over all combinations of points, sorted."""
     size = _count_points(axes)
     if size > MAX_POINTS:
         raise _Incomputable
     branches = _ValueTable(_cross(axes), size, work).compute(key)
     if branches is None:
         raise _Incomputable
-    held = np.concatenate([one.values[one.live] for one in branches])
-    return np.unique(held[~np.isnan(held)])
+    values = np.concatenate([branch.values[branch.is_possible] for branch in branches])
+    return np.unique(values[~np.isnan(values)])
 
 
 def _count_points(axes: Iterable[Axis]) -> int:
+    """Return the number of combinations of one point from each axis."""
     return prod(len(next(iter(axis.values()))) for axis in axes)
 
 
 def _cross(axes: Sequence[Axis]) -> dict[Expression, Floats]:
-    """Return all parts at every combination of points."""
+    """Return the value of each subexpression of the axes at every combination of their points."""
     count = stride = _count_points(axes)
     known: dict[Expression, Floats] = {}
     for axis in axes:
         size = _count_points([axis])
         stride //= size
-        places = np.arange(count) // stride % size
-        known |= {part: values[places] for part, values in axis.items()}
+        indices = np.arange(count) // stride % size
+        known |= {part: values[indices] for part, values in axis.items()}
     return known
 
 
 def _find_axes(key: Expression, analysis: RangeAnalysis) -> list[Axis] | None:
-    """Return the axes that a key depends on, or None if some part has unknown values."""
+    """Return the axes that a key depends on, or None if a subexpression has unknown values."""
     found = (_axis_of(column, key, analysis) for column in dict.fromkeys(_columns(key)))
     axes = [axis for axis in found if axis]
     known = {part for axis in axes for part in axis}
@@ -188,20 +203,24 @@ def _find_axes(key: Expression, analysis: RangeAnalysis) -> list[Axis] | None:
 
 
 def _axis_of(column: Column, key: Expression, analysis: RangeAnalysis) -> Axis | None:
-    """Return all values of a short column, or the breakpoints of a key over a long one."""
+    """Return the axis of a column, or None if its values cannot be represented by points.
+
+    If the column has few values, the points are all of them; otherwise they are breakpoints.
+    """
     found = analysis.find(column)
     if column.kind in INTEGER_KINDS and (values := _integers(found)) is not None:
         return {column: values}
-    # Longer integers cannot be points, because one double would stand for several of them.
+    # Integers past 2^53 cannot be points, because one double would stand for several of them.
     is_exact = column.kind is Kind.FLOAT or (
         column.kind in INTEGER_KINDS and found.largest < EXACT_LIMIT
     )
-    steps = Breakpoints(column, analysis)
-    return steps.known() if is_exact and found.is_bounded and steps.add(key) else None
+    breakpoints = Breakpoints(column, analysis)
+    can_use = is_exact and found.is_bounded and breakpoints.add(key)
+    return breakpoints.known() if can_use else None
 
 
 def _integers(found: Range) -> Floats | None:
-    """Return the integers of a range and NULL, or None if there are too many."""
+    """Return the integers of a range and then NULL, or None if there are too many."""
     codes = [value for value in found.values or () if isinstance(value, int)]
     if codes:
         return np.array([*sorted(codes), np.nan])
@@ -217,9 +236,10 @@ def _integers(found: Range) -> Floats | None:
 def _find_gaps(
     expression: Expression, known: set[Expression], analysis: RangeAnalysis
 ) -> Axis | None:
-    """Return the parts that cannot be computed, with all integers in their ranges.
+    """Return the largest subexpressions that cannot be computed, with all integers in their ranges.
 
-    None means that one of them has no short range.
+    ``known`` are the subexpressions with known values. None means that a subexpression that cannot
+    be computed has no range of few integers.
     """
     if expression in known:
         return {}
@@ -238,46 +258,52 @@ def _find_gaps(
 
 
 def _merge_axes(expression: Expression, axes: Sequence[Axis], work: _Work) -> Iterator[Axis]:
-    """Yield the largest parts that depend on only one axis each, with all of their values.
+    """Yield new axes with fewer points: the distinct values of subexpressions.
 
-    Why: parts that depend on different variables vary independently. If two parts depend on the
-         same variable, this may add values, but it omits none.
+    There is one for each largest subexpression that depends on a single axis.
+
+    Why: subexpressions over different variables vary independently. If two depend on the same
+         variable, treating them as independent may add keys, but it omits none.
     """
-    owners = {part: place for place, axis in enumerate(axes) for part in axis}
-    places = set(_find_owners(expression, owners))
-    if len(places) > 1:
+    axis_of = {part: index for index, axis in enumerate(axes) for part in axis}
+    indices = set(_find_axis_indices(expression, axis_of))
+    if len(indices) > 1:
         for part in dict.fromkeys(_operands(expression)):
             yield from _merge_axes(part, axes, work)
-    for place in places if len(places) == 1 else ():
-        yield {expression: np.append(_image(expression, [axes[place]], work), np.nan)}
+    for index in indices if len(indices) == 1 else ():
+        yield {expression: np.append(_image(expression, [axes[index]], work), np.nan)}
 
 
-def _find_owners(expression: Expression, owners: Mapping[Expression, int]) -> Iterator[int]:
-    if expression in owners:
-        yield owners[expression]
+def _find_axis_indices(expression: Expression, axis_of: Mapping[Expression, int]) -> Iterator[int]:
+    """Yield the indices of the axes that an expression depends on, possibly with repetitions."""
+    if expression in axis_of:
+        yield axis_of[expression]
         return
     for part in _operands(expression):
-        yield from _find_owners(part, owners)
+        yield from _find_axis_indices(part, axis_of)
 
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """Values that an expression may have, NaN for NULL, and the points where it may have them."""
+    """One possible value of an expression at each point, and the points where it is possible.
+
+    An expression has several branches if it contains a CASE. NaN stands for NULL.
+    """
 
     values: Floats
-    live: Mask
+    is_possible: Mask
 
 
 @dataclass(frozen=True, slots=True)
 class _ValueTable:
-    """Computes expressions at all points, from parts with known values."""
+    """Computes expressions at ``size`` points, from the values of ``known`` subexpressions."""
 
     known: Mapping[Expression, Floats]
     size: int
     work: _Work
 
     def compute(self, expression: Expression) -> list[_Branch] | None:
-        """Return the possible values of an expression, or None if they are unknown."""
+        """Return the branches of an expression, or None if its values are unknown."""
         self.work.take(self.size)
         if expression in self.known:
             return self._unconditional(self.known[expression])
@@ -298,21 +324,20 @@ class _ValueTable:
     def _apply(self, call: Call) -> list[_Branch] | None:
         found = [self.compute(part) for part in call.arguments]
         known = [branches for branches in found if branches is not None]
-        if len(known) < len(found) or prod(map(len, known)) > MAX_CASES:
+        if len(known) < len(found) or prod(map(len, known)) > MAX_BRANCHES:
             return None
         branches = []
-        for each in product(*known):
+        for combination in product(*known):
             self.work.take(self.size)
-            values = apply_call(call, [branch.values for branch in each])
+            values = apply_call(call, [branch.values for branch in combination])
             if values is None:
                 return None
-            branches.append(
-                _Branch(values, np.logical_and.reduce([branch.live for branch in each]))
-            )
-        return _keep_live(branches)
+            is_possible = np.logical_and.reduce([branch.is_possible for branch in combination])
+            branches.append(_Branch(values, is_possible))
+        return _drop_impossible(branches)
 
     def _evaluate_case(self, parts: Sequence[Expression]) -> list[_Branch] | None:
-        """Return each branch of a CASE and the points where it may be taken."""
+        """Return the branches of a CASE; ``is_open`` marks where an earlier one may not apply."""
         branches: list[_Branch] = []
         is_open = np.ones(self.size, dtype=np.bool_)
         for condition, value in zip((*parts[:-1:2], None), _values_of(parts), strict=True):
@@ -320,12 +345,14 @@ class _ValueTable:
             may_hold, may_fail = (
                 (is_open, is_open) if condition is None else self._outcomes(condition)
             )
-            if found is None or len(branches) + len(found) > MAX_CASES:
+            if found is None or len(branches) + len(found) > MAX_BRANCHES:
                 return None
             self.work.take(self.size * len(found))
-            branches += [_Branch(one.values, one.live & is_open & may_hold) for one in found]
+            branches += [
+                _Branch(branch.values, branch.is_possible & is_open & may_hold) for branch in found
+            ]
             is_open = is_open & may_fail
-        return _keep_live(branches)
+        return _drop_impossible(branches)
 
     def _outcomes(self, condition: Expression) -> tuple[Mask, Mask]:
         """Return the points where a condition may be true, and where it may be false or NULL."""
@@ -339,15 +366,15 @@ class _ValueTable:
             return np.equal(self.known[condition], 1.0)
         match condition:
             case Call(function=F.AND | F.OR as function, arguments=parts):
-                both = [self._true_points(part) for part in parts]
-                known = [one for one in both if one is not None]
-                join = np.logical_and if function is F.AND else np.logical_or
-                return join.reduce(known) if len(known) == len(both) else None
+                masks = [self._true_points(part) for part in parts]
+                known = [mask for mask in masks if mask is not None]
+                combine = np.logical_and if function is F.AND else np.logical_or
+                return combine.reduce(known) if len(known) == len(masks) else None
             case Call(function=F.IN):
                 return self._true_points(equals_any(condition))
             case Call(function=function, arguments=parts) if function in COMPARISONS:
-                found = [_join(self.compute(part)) for part in parts]
-                known_values = [one for one in found if one is not None]
+                found = [_single_value(self.compute(part)) for part in parts]
+                known_values = [values for values in found if values is not None]
                 return (
                     COMPARISONS[function](*known_values)
                     if len(known_values) == len(found)
@@ -357,13 +384,16 @@ class _ValueTable:
                 return None
 
 
-def _keep_live(branches: list[_Branch]) -> list[_Branch]:
-    """Return the branches that are possible at some point."""
-    return [one for one in branches if one.live.any()] or branches[:1]
+def _drop_impossible(branches: list[_Branch]) -> list[_Branch]:
+    """Return the branches that are possible at some point, or the first one if there are none."""
+    return [branch for branch in branches if branch.is_possible.any()] or branches[:1]
 
 
-def _join(branches: list[_Branch] | None) -> Floats | None:
-    """Return the value of an expression at each point, or None if it has several anywhere."""
-    if branches is None or (np.sum([one.live for one in branches], axis=0) != 1).any():
+def _single_value(branches: list[_Branch] | None) -> Floats | None:
+    """Return the value at each point, or None unless exactly one is possible at every point."""
+    if branches is None:
         return None
-    return np.select([one.live for one in branches], [one.values for one in branches])
+    masks = [branch.is_possible for branch in branches]
+    if (np.sum(masks, axis=0) != 1).any():
+        return None
+    return np.select(masks, [branch.values for branch in branches])

@@ -1,4 +1,9 @@
-"""Group keys: their declared domains, or a private selection and its part of the cost."""
+"""Group keys: their declared domains, or a private selection and its part of the cost.
+
+If all possible keys follow from the declaration, the answer has a group for each of them, whether
+or not any row has that key. Otherwise partition selection releases the keys that enough units
+share, for a part of the cost and a part of delta.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,6 +35,7 @@ __all__ = [
 MAX_DOMAIN_SIZE: Final = 10_000
 MAX_GROUPS: Final = 1_000_000
 KEY_FRACTION: Final = Fraction(1, 4)
+"""The fraction of a loss that pays for partition selection."""
 
 Domain = tuple[Value, ...]
 """All values of a key, in the order in which they are released."""
@@ -40,9 +46,9 @@ def domain_of(
 ) -> Domain | None:
     """Return all values of the key, or None if they are unknown or too many.
 
-    NULL is included if the owner listed it, or if the key itself can produce it: a CASE without
-    ELSE, or a column of a table that is ``optional``. Any other row with NULL in the column has no
-    group.
+    NULL is included if `may_be_null` returns that the key can produce it. ``optional`` are the
+    aliases of the tables on the right side of a LEFT JOIN. Any other row whose key is NULL counts
+    in no group.
     """
     found = _values_of(key, ranges)
     if found is None or not may_be_null(key, optional, ranges):
@@ -51,7 +57,9 @@ def domain_of(
 
 
 def narrow_domain(domain: Domain | None, narrowed: Domain | None) -> Domain | None:
-    """Return a domain without values that no selected row can have, unless none would remain.
+    """Return a domain restricted to ``narrowed``, or unchanged if no value would remain.
+
+    ``narrowed`` is the domain of the same key over the rows that satisfy WHERE.
 
     Why: rows are filtered before they are grouped or bounded, so no selected row has another key.
     """
@@ -71,19 +79,25 @@ def _values_of(key: Expression, ranges: Ranges) -> Domain | None:
 
 
 def _numbers_of(key: Expression, ranges: Ranges, found: Range) -> Domain | None:
-    """Return the numbers or dates that a key can take, computed or taken from its range."""
+    """Return the numbers or dates that a key can be: computed, or else the integers in its range.
+
+    None means that they are unknown or too many.
+    """
     listed: Sequence[float] | None = key_values(key, ranges)
     if listed is None and key.kind is not Kind.FLOAT and found.high - found.low < MAX_DOMAIN_SIZE:
         listed = range(int(found.low), int(found.high) + 1)
     if listed is None or len(listed) > MAX_DOMAIN_SIZE:
         return None
     is_day = key.kind is Kind.DATE
-    return tuple(date.fromordinal(int(one)) for one in listed) if is_day else tuple(listed)
+    return tuple(date.fromordinal(int(day)) for day in listed) if is_day else tuple(listed)
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredKeys:
-    """Declared keys: every combination is released, whether or not any row has it."""
+    """Declared keys: every combination is released, whether or not any row has it.
+
+    Each group is a tuple with one value per key.
+    """
 
     groups: tuple[tuple[Value, ...], ...]
 
@@ -96,7 +110,10 @@ class SelectedKeys:
 
 
 def declared_keys(domains: tuple[Domain | None, ...], *, may_select: bool) -> DeclaredKeys | None:
-    """Return the declared keys, or None if private selection is needed and allowed."""
+    """Return all combinations of the domains, or None if partition selection is necessary.
+
+    If it is necessary but not allowed, raise UnsupportedQuery.
+    """
     known = tuple(domain for domain in domains if domain is not None)
     if len(known) == len(domains) and prod(map(len, known)) <= MAX_GROUPS:
         return DeclaredKeys(tuple(product(*known)))
@@ -116,13 +133,15 @@ def plan_keys(
     loss: PureLoss | GaussianLoss,
     failure: Fraction,
 ) -> tuple[DeclaredKeys | SelectedKeys, PureLoss | GaussianLoss]:
-    """Return the plan for the keys, and the loss that remains for the totals.
+    """Return the plan for the keys, and the loss that remains for totals and quantiles.
 
-    Claim:   selecting the keys and releasing the totals of the selected keys costs ``loss``, except
+    ``failure`` is the part of delta that partition selection may use.
+
+    Claim:   selecting the keys and releasing the values of the selected keys costs ``loss``, except
              with probability ``failure``.
-    Why:     selecting keys takes the fraction KEY_PART of the loss, and totals take the rest; these
-             add up, as epsilon and mu^2 do. Which totals are released depends only on the
-             selected keys, which are released already.
+    Why:     selecting keys takes the fraction KEY_FRACTION of the loss, and the values take the
+             rest; these add up, as epsilon and mu^2 do. Which values are released depends only on
+             the selected keys, which are released already.
     Source:  [KKMN09]; see mechanisms/key_selection.py for the keys.
     """
     if declared is not None:

@@ -1,4 +1,9 @@
-"""`Measurement`: what to measure, without a price."""
+"""`Measurement`: everything that an engine must compute for a query, before it has a price.
+
+The planner makes a measurement from a split query. It lists the totals (exact sums per group) and
+the quantiles that the query's aggregates need, the ranges of all columns, and the group keys. From
+it, `make_plan` makes a plan for a share of the budget.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -48,8 +53,8 @@ MAX_QUANTILE_INPUT: Final = 1e300
 class PlannedAggregate:
     """An aggregate of the query, with the indices of the totals and quantiles it is computed from.
 
-    ``parts`` lists its needs in order, each with the index of a total. For a quantile, the index
-    is that of the quantile; a need with several levels is listed once per level.
+    ``parts`` lists its needs in order, each with an index into the measurement's ``totals`` or, for
+    a quantile, into its ``levels``. A need with several levels is listed once per level.
     """
 
     aggregate: AggregateCall
@@ -59,28 +64,34 @@ class PlannedAggregate:
     def only_total(self) -> int | None:
         """The index of its only total, or None if it needs more than that."""
         match self.parts:
-            case ((need, place),) if not isinstance(need, ChooseQuantiles):
-                return place
+            case ((need, index),) if not isinstance(need, ChooseQuantiles):
+                return index
             case _:
                 return None
 
     @property
     def quantiles(self) -> tuple[int, ...]:
         """The indices of its quantiles."""
-        return tuple(place for need, place in self.parts if isinstance(need, ChooseQuantiles))
+        return tuple(index for need, index in self.parts if isinstance(need, ChooseQuantiles))
 
 
 Domains = tuple[Domain | None, ...]
+"""The domain of each group key, or None where it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Everything to read from the rows for a query; it depends on the declaration alone.
+    """Everything to read from the rows for a query; it depends on the query and declaration alone.
 
-    Rows count if ``where`` is true: the query's WHERE, and a FILTER shared by all aggregates.
-    ``text`` is the canonical text of the query; measurements with the same text are equal.
-    ``keys`` is None if keys are undeclared. ``levels`` lists the quantiles: a histogram's index
-    and a level.
+    - ``text``: the canonical text of the query. Measurements with the same text are equal.
+    - ``where``: the rows that count: the query's WHERE, and a FILTER shared by all aggregates.
+    - ``contribution``: the maximum number of rows and groups of a unit.
+    - ``totals``: the exact sums computed per group.
+    - ``statistics``: the query's aggregates, with the indices of their totals and quantiles.
+    - ``domains``: the values of each key before WHERE is applied.
+    - ``keys``: the groups of the answer, or None if keys are undeclared.
+    - ``has_unit``: whether a column identifies units; otherwise every row is a unit.
+    - ``levels``: the quantiles, each as the index of a histogram and a level.
     """
 
     text: str
@@ -147,7 +158,7 @@ def make_measurement(
 
 
 def _check_informative(collector: "_Totals") -> None:
-    """Refuse a query whose answer follows from the declaration, so that it is never charged."""
+    """Refuse a query that only lists declared keys: its answer follows from the declaration."""
     if collector.group_count is not None and not collector.aggregates:
         raise UnsupportedQuery(
             "all of these keys are known from the declaration, so this tells nothing about rows; "
@@ -156,7 +167,7 @@ def _check_informative(collector: "_Totals") -> None:
 
 
 def _domains(query: Query, ranges: Ranges) -> tuple[Domains, Domains]:
-    """Return the domain of each key, and the domain restricted to rows that satisfy WHERE."""
+    """Return the domain of each key, and its domain restricted to rows that satisfy WHERE."""
     for key in query.keys:
         check_exact(key, ranges, query.source)
     optional, narrowed = optional_tables(query.source), narrow(ranges, query.where)
@@ -166,11 +177,12 @@ def _domains(query: Query, ranges: Ranges) -> tuple[Domains, Domains]:
 
 
 def _shared_filter(aggregates: tuple[AggregateCall, ...]) -> Expression | None:
-    """Return the FILTER shared by all aggregates, which is applied like WHERE, or None.
+    """Return the FILTER that all aggregates share, or None; it is applied like WHERE.
 
     Why: rows that fail it count in no aggregate. Removing them before contribution bounding changes
-         no noise-free answer, except that fewer of the remaining rows are dropped. The groups must
-         not depend on it: it applies to declared keys only, and `_domains` ignores it.
+         no noise-free answer, except that fewer of the remaining rows are dropped. The groups of
+         the answer must not depend on it: the caller asks only if keys are declared, and `_domains`
+         ignores it.
     """
     filters = {aggregate.where for aggregate in aggregates}
     return filters.pop() if len(filters) == 1 else None
@@ -178,7 +190,7 @@ def _shared_filter(aggregates: tuple[AggregateCall, ...]) -> Expression | None:
 
 def _conjunction(*conditions: Expression | None) -> Expression | None:
     """Return the conjunction of the conditions that are not None."""
-    known = tuple(one for one in conditions if one is not None)
+    known = tuple(condition for condition in conditions if condition is not None)
     return Call(Function.AND, known, Kind.BOOL) if len(known) > 1 else next(iter(known), None)
 
 
@@ -186,7 +198,8 @@ def _conjunction(*conditions: Expression | None) -> Expression | None:
 class _Totals:
     """Collects the totals and histograms that a query needs, without duplicates.
 
-    ``shared`` is the FILTER that selects rows before aggregation.
+    ``places``, ``histograms``, and ``levels`` map each total, histogram, and quantile to its index.
+    ``shared`` is the FILTER shared by all aggregates, which is then removed from each of them.
     """
 
     tables: Mapping[str, Table]
@@ -199,19 +212,23 @@ class _Totals:
     levels: dict[tuple[int, Fraction], int] = field(default_factory=dict)
 
     def place(self, total: Total) -> int:
+        """Return the index of a total, and register it if it is new."""
         return self.places.setdefault(total, len(self.places))
 
     def statistic(self, aggregate: AggregateCall) -> PlannedAggregate:
         """Register everything that an aggregate needs, in the order of its needs."""
-        call, *siblings = (self._filtered(one) for one in (aggregate, *self.aggregates))
+        call, *siblings = (
+            self._without_shared_filter(each) for each in (aggregate, *self.aggregates)
+        )
         needs = function_of(call).needs(call, siblings)
-        parts = ((need, place) for need in needs for place in self._places(need))
+        parts = ((need, index) for need in needs for index in self._register(need))
         return PlannedAggregate(aggregate, tuple(parts))
 
-    def _filtered(self, aggregate: AggregateCall) -> AggregateCall:
+    def _without_shared_filter(self, aggregate: AggregateCall) -> AggregateCall:
         return aggregate if self.shared is None else replace(aggregate, where=None)
 
-    def _places(self, need: Need) -> Iterator[int]:
+    def _register(self, need: Need) -> Iterator[int]:
+        """Register the totals or quantiles of a need, and yield their indices."""
         match need:
             case CountRows(argument=argument, where=where):
                 yield self.place(Total(Measure.ROWS, argument, where))
@@ -230,11 +247,12 @@ class _Totals:
         return grid_for(found, argument.kind, self._step(argument), centered=centered)
 
     def _product(self, need: SumProducts) -> int:
-        """Register the total of products of distances from the centers of both ranges."""
-        (left, near), (right, far) = map(self._distance, (need.left, need.right))
+        """Register the sum of (x - center of x) * (y - center of y), and return its index."""
+        (left, left_range), (right, right_range) = map(self._distance, (need.left, need.right))
         product = Call(Function.MULTIPLY, (left, right), Kind.FLOAT)
-        lies = _square(near) if left == right else _multiply(near, far)
-        grid = grid_for(lies, Kind.FLOAT, None, centered=True)
+        is_square = left == right
+        found = _square(left_range) if is_square else _multiply(left_range, right_range)
+        grid = grid_for(found, Kind.FLOAT, None, centered=True)
         return self.place(Total(Measure.VALUE, product, need.where, grid))
 
     def _distance(self, argument: Expression) -> tuple[Expression, Range]:
@@ -247,7 +265,7 @@ class _Totals:
         return distance, Range(found.low - center, found.high - center)
 
     def _quantile(self, need: ChooseQuantiles, level: Fraction) -> int:
-        """Register a quantile of the histogram of its argument."""
+        """Register a quantile and the histogram of its argument; return the quantile's index."""
         level, argument = read_level(level), need.argument
         is_integer = argument.kind is Kind.INT
         step = Fraction(1) if is_integer else self._step(argument)
@@ -263,8 +281,8 @@ class _Totals:
                 "keys"
             )
         found = HistogramCount(argument, need.where, cells)
-        place = self.histograms.setdefault(found, len(self.histograms))
-        return self.levels.setdefault((place, level), len(self.levels))
+        index = self.histograms.setdefault(found, len(self.histograms))
+        return self.levels.setdefault((index, level), len(self.levels))
 
     def _step(self, argument: Expression) -> Fraction | None:
         """Return the declared step if the argument is a column, or None."""
@@ -280,5 +298,5 @@ def _square(found: Range) -> Range:
 
 
 def _multiply(left: Range, right: Range) -> Range:
-    corners = [one * other for one in (left.low, left.high) for other in (right.low, right.high)]
+    corners = [x * y for x in (left.low, left.high) for y in (right.low, right.high)]
     return Range(min(corners), max(corners))

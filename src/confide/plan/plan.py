@@ -1,4 +1,8 @@
-"""`Plan`: a measurement calibrated to a share of the budget."""
+"""`Plan`: a measurement, with noise and choices calibrated to a share of the budget.
+
+The executor makes a plan for each candidate cost (execution/pricing.py), charges one, and lets the
+engine compute the measurement. The modules in release/ then add the noise that the plan states.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,7 +32,12 @@ MAX_NUMBERS: Final = 10**7
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything needed to answer a query, fixed before the first row is read."""
+    """Everything needed to answer a query, fixed before the first row is read.
+
+    ``keys`` are the groups, or the mechanism that selects them. ``sensitivities`` and ``noise``
+    belong to the measurement's totals, and ``quantiles`` to its quantiles, in the same order.
+    ``loss`` is the cost of the entire answer.
+    """
 
     measurement: Measurement
     keys: DeclaredKeys | SelectedKeys
@@ -47,14 +56,14 @@ class Plan:
 
     @property
     def numbers(self) -> int:
-        """The number of values in an answer with declared keys; 0 if keys are undeclared."""
+        """The number of noisy values drawn for declared keys; 0 if keys are undeclared."""
         if not isinstance(self.keys, DeclaredKeys):
             return 0
         return len(self.keys.groups) * max(1, len(self.totals) + len(self.quantiles))
 
     @property
     def failure(self) -> Fraction:
-        """The probability that key selection fails to hide a single unit."""
+        """The probability with which partition selection may violate its bound on the loss."""
         return (
             self.keys.selection.loss.failure if isinstance(self.keys, SelectedKeys) else Fraction(0)
         )
@@ -130,8 +139,9 @@ def make_plan(
 ) -> Plan:
     """Return the plan that makes a measurement at the cost ``loss``, or refuse it.
 
-    ``failure`` is the delta available for undeclared keys. ``granted`` is what the filter grants,
-    if that differs from ``loss``, to which noise is calibrated: choices may cost less under it.
+    ``failure`` is the delta available for undeclared keys. Noise is calibrated to ``loss``. If the
+    filter measures losses differently, ``granted`` is the same cost in its measure; quantiles are
+    calibrated to that, because a choice may then cost less.
     """
     contribution, group_count = measurement.contribution, measurement.group_count
     levels = measurement.levels
@@ -139,17 +149,20 @@ def make_plan(
         keys, rest = plan_keys(measurement.keys, contribution.groups, neighbours, loss, failure)
     sensitivities = sensitivity_of(measurement.totals, contribution, neighbours, group_count)
     granted = granted or loss
-    # Privacy: totals and quantiles take fractions of the loss that keys leave; these add up to 1.
-    part, parts = split_loss(len(measurement.totals), [level for _, level in levels], granted)
+    # Privacy: totals and quantiles share the loss that remains after the keys; their fractions of
+    # it add up to 1.
+    total_part, quantile_parts = split_loss(
+        len(measurement.totals), [level for _, level in levels], granted
+    )
     with _refuse_excess_noise():
-        noise = noise_for(sensitivities, _totals_loss(rest, part))
+        noise = noise_for(sensitivities, _totals_loss(rest, total_part))
         left = fraction_of(granted, Fraction(1) if group_count is not None else 1 - KEY_FRACTION)
         quantiles = tuple(
             plan_quantile(
-                *(*one, contribution.rows, neighbours, fraction_of(left, part)),
+                *(histogram, level, contribution.rows, neighbours, fraction_of(left, part)),
                 is_grouped=bool(measurement.query.keys),
             )
-            for one, part in zip(levels, parts, strict=True)
+            for (histogram, level), part in zip(levels, quantile_parts, strict=True)
         )
     plan = Plan(measurement, keys, sensitivities, loss, noise, quantiles)
     check_numbers(plan.numbers)
@@ -166,13 +179,13 @@ def check_numbers(numbers: int) -> None:
 
 
 def _totals_loss(loss: PureLoss | GaussianLoss, part: Fraction) -> PureLoss | GaussianLoss:
-    """Return the loss of the totals; without totals, no noise is added and nothing is spent."""
+    """Return the loss of the totals; ``part`` is 0 without totals, and then the loss is unused."""
     return loss_for_noise(fraction_of(loss, part)) if part else loss
 
 
 @contextmanager
 def _refuse_excess_noise() -> Iterator[None]:
-    """Turn an excess of noise into a refusal of a cost that is too small."""
+    """Turn the error for a noise scale that is too large into a refusal of the cost."""
     try:
         yield
     except BadDeclaration:

@@ -1,7 +1,9 @@
 """Evaluation of row functions at many points at once, with the same results as every engine.
 
-Points are doubles: dates are ordinals, Booleans are 0 and 1, and NaN stands for NULL. Engines round
-doubles in the same way, so their results equal ours as long as all values stay below 2^53.
+plan/key_values.py and plan/breakpoints.py use it to enumerate group keys without reading rows. A
+*point* is one value of an expression. Points are doubles: dates are ordinals, Booleans are 0 and 1,
+and NaN stands for NULL. Engines round doubles in the same way, so their results equal ours as long
+as all values stay below 2^53.
 """
 
 from collections.abc import Callable, Sequence
@@ -64,7 +66,10 @@ def can_apply(call: Call) -> bool:
 
 Rule = Callable[[Sequence[Floats]], Floats]
 TypedRule = Callable[[Sequence[Expression], Floats], Floats | None]
-"""A rule that depends on the types of the arguments, or on literals among them."""
+"""A rule that depends on the types of the arguments, or on literals among them.
+
+It gets the arguments, and the values of the first one.
+"""
 
 
 def _not_by_zero(operation: Callable[[Floats, Floats], Floats]) -> Rule:
@@ -93,6 +98,7 @@ def _round(arguments: Sequence[Expression], value: Floats) -> Floats | None:
 
 
 def _round_int(value: Floats, unit: int) -> Floats:
+    """Return integers rounded to multiples of ``unit``, with halves away from zero."""
     is_known = ~np.isnan(value)
     size = np.abs(value[is_known]).astype(np.int64)
     found = np.full(len(value), np.nan)
@@ -114,7 +120,7 @@ def _to_date(arguments: Sequence[Expression], value: Floats) -> Floats | None:
 
 
 def _calendar(part_of: Callable[[NDArray[np.datetime64]], NDArray[np.int64]]) -> Rule:
-    """Return the rule of a function of dates, which are given as ordinals."""
+    """Return the rule of a function of dates, which are ordinals; ``part_of`` gets NumPy dates."""
 
     def rule(parts: Sequence[Floats]) -> Floats:
         (ordinals,) = parts

@@ -1,12 +1,16 @@
-"""Plans for one quantile, or for several by a tree.
+"""Plans for private quantiles: one quantile with an interval, or several by a tree.
 
-Rows are counted by cell. A choice weights each cell by how close its rank is to the target rank.
-Ranks are measured in steps: for a quantile of level a/b, one row is 2b steps.
+`make_plan` calls `plan_quantile` for each quantile of a query; statistics that need several
+quantiles call `plan_quantile_tree`. release/quantiles.py later draws the choices planned here.
 
-For several levels, the middle one is chosen first, among all cells. Then the middle ones of the
-lower and of the upper levels are chosen, each among the cells on its side, and so on. The choices
-of one round involve disjoint rows, so a round costs as much as one choice. The number of rounds is
-only about log2 of the number of levels.
+Rows are counted by cell (see plan/cells.py). The exponential mechanism then chooses a cell, with a
+probability that falls with the distance of the cell's rank from the target rank. Ranks are
+integers, in rank steps: for a quantile of level a/b, one row is 2b rank steps.
+
+A tree chooses the middle level first, among all cells. Then it chooses the middle level of the
+lower half among the cells below, the middle level of the upper half among the cells above, and so
+on. The choices of one round involve disjoint rows, so a round costs as much as one choice. There
+are only about log2 as many rounds as levels.
 """
 
 import math
@@ -41,18 +45,29 @@ __all__ = [
 
 MAX_DENOMINATOR: Final = 10**6
 END_FRACTIONS: Final = tuple(Fraction(1, number) for number in (15, 13, 12, 11, 10))
-"""Fractions of a quantile's loss that may pay for interval ends; only the last unless pure."""
+"""Fractions of a quantile's loss that may pay for both interval ends.
+
+Under a pure loss, the first sharp one is used (see SHARP_MISS_RATE); otherwise always the last one.
+"""
 MULTI_ROW_END_FRACTION: Final = Fraction(1, 4)
-"""The fraction for the ends if units may have several rows and it makes the ends flat."""
+"""The fraction for the ends if a unit may have several rows and this fraction makes them flat."""
 MAX_MISS_RATE: Final = 0.025
+"""The highest rate at which the quantile may lie outside one end of a 95% interval."""
 SHARP_MISS_RATE: Final = 0.0235
-"""Ends are sharp enough if, when aimed at the quantile, they miss it at least this often."""
+"""Ends are sharp if, aimed at the quantile itself, each would miss it at least at this rate.
+
+Ends that miss it less often are far from the value, so the interval is wider than necessary.
+"""
 END_MARGIN_ROWS: Final = Fraction(3, 2)
+"""The number of rows by which an end is aimed farther outside, because rows are discrete."""
 FLAT_END_MARGIN_ROWS: Final = Fraction(1, 2)
+"""The same for a flat end."""
 MAX_FLAT_ROW: Final = Fraction(1, 8)
-"""Ends are flat only if one row is at most this fraction of their noise."""
+"""Ends are flat (see `End`) only if one row changes log probabilities by at most this much."""
 EDGE_LOG_ODDS: Final = math.log(4_000)
+"""The distance of an end's target from the far end of all rows, times the rate of the ends."""
 TAIL_LEVEL: Final = Fraction(1, 3)
+"""Levels up to this one, and from one minus this one, are extreme."""
 MAX_ROW_DISTANCE: Final = 100.0
 MAX_SHIFT: Final = 2**60
 POINTS_PER_SIDE: Final = 100
@@ -60,28 +75,37 @@ ROUNDING_RESERVE: Final = Fraction(1, 256)
 """Fraction of the value's epsilon reserved for rounding errors of averages in doubles."""
 PURE_DECAY_RATIO: Final = Fraction(3, 10)
 DECAY_RATIO: Final = Fraction(1, 2)
-"""Decay of averages with rank, relative to that of weights; the second if it costs nothing."""
+"""How fast an average's weights fall with rank, relative to those of the choice.
+
+Under a pure loss, the decay costs some epsilon; otherwise it is free, and the second ratio is used.
+"""
 MIN_FALL: Final = Fraction(1, 50)
 MIN_GROUPED_FALL: Final = Fraction(1, 5)
 MAX_FALL: Final = Fraction(3)
 """Rows are averaged only if the log weight falls by an amount in this interval over half a row.
 
-The second minimum is for groups: a slower fall takes longer to compute, for each group.
+MIN_GROUPED_FALL replaces MIN_FALL if there are groups: a slower fall takes longer to compute, and
+every group takes that time.
 """
 RANK_ERROR_RATE: Final = 0.05
 MIN_RATE: Final = Fraction(1, 2**200)
 RELATIVE_RANK_ERROR: Final = Fraction(1, 10)
 BOUND_WEIGHT: Final = 2_000
-NORMAL_GRID: Final = tuple(NormalDist().inv_cdf((place + 0.5) / 20) for place in range(20))
+"""The weight of a declared bound relative to the cells next to the quantile, at most."""
+NORMAL_GRID: Final = tuple(NormalDist().inv_cdf((index + 0.5) / 20) for index in range(20))
+"""Twenty equally likely values of a standard normal variable."""
 
 
 _ValueChoice = tuple[Exponential, Fraction, PureLoss | BoundedRangeLoss]
-"""The choice of a value, the decay of averages, and the cost of both."""
+"""The mechanism that chooses a value, the decay of averages, and the loss of the choice."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistogramCount:
-    """Rows of a group that satisfy ``where``, counted by the cell of their non-NULL argument."""
+    """A histogram per group: the rows that satisfy ``where``, counted by the cell of ``argument``.
+
+    Rows in which the argument is NULL do not count.
+    """
 
     argument: Expression
     where: Expression | None
@@ -90,11 +114,12 @@ class HistogramCount:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The target of one end of an interval: the rank ``shift`` steps outside that of the value.
+    """The target of one end of an interval: the rank ``shift`` rank steps outside the quantile's.
 
-    Cells beyond the target are penalized. Those between the target and the value are penalized
-    too unless ``is_flat``. At an extreme level, ``edge`` keeps the target at least that many steps
-    away from the far end of all rows.
+    "Outside" is below the quantile for the low end, and above it for the high end. Cells farther
+    out than the target are less probable. Cells between the target and the value are less probable
+    too, unless ``is_flat``. If ``edge`` is not None, the low end's target stays at least that many
+    rank steps below the last row, and the high end's target that many above the first row.
     """
 
     shift: int
@@ -106,28 +131,35 @@ class End:
 class Quantile:
     """A quantile of level a/b of the rows of one histogram, with both ends of its interval.
 
+    ``histogram`` is the index of its histogram in the plan. ``choice`` draws the value, and costs
+    ``loss``. ``ends`` draws both interval ends, aimed at the targets ``low`` and ``high``. Rows are
+    averaged before the choice of the value if ``decay`` is not 0.
+
     Law:     let L rows lie below a cell, m in it, and n in all. The value is a cell, drawn with
-             probability proportional to its weight times exp(-rate * gap). Here, gap is the
-             distance of the rank r = 2a(n - 1) + b from [2bL, 2b(L + m)]. With a decay, the value
-             is a position among averaged rows instead, with the distribution of `average_rows`. The
-             low end is drawn likewise from the unaveraged rows, with the rate of ``ends``. The
-             candidates are the cells up to the value's, and the end of the range, which weighs 39
-             times as much as all cells. Its target rank is r - shift, but at most 2bn - edge. If
-             the end is flat, cells above its target have gap 0. The high end mirrors the low end.
+             probability proportional to its weight times exp(-rate * gap). Here, rate is that of
+             ``choice``, and gap is the distance of the rank r = 2a(n - 1) + b from the interval
+             [2bL, 2b(L + m)]. With a decay, the value is a position among averaged rows instead,
+             with the distribution of `average_rows`.
+             The low end is drawn likewise, but from the unaveraged rows, and with the rate of
+             ``ends``. The candidates are the cells up to the value's, and the end of the range,
+             which weighs 39 times as much as all cells. The target rank is r - shift, but at most
+             2bn - edge. If the low end is flat, cells above its target have gap 0. The high end
+             mirrors the low end.
     Claim:   over all groups together, the value costs ``loss``, whichever rows a unit has. Given
              the value, the log-ratios of the pair of ends lie in an interval whose length is the
-             epsilon of ``ends``. So together they cost what was granted.
+             epsilon of ``ends``. So value and ends together cost what was granted.
     Why:     one additional row changes r by 2a, and each of L and L + m by 0 or 1. The gap of a
              cell then changes by at most 2a if both stay, by at most 2b - 2a if both grow, and by
              at most the larger of the two otherwise: by at most d = max(2a, 2b - 2a). So the
              value's log-ratios of a group span 2 rate d for each row, averaged or not.
              With averaging, they are also bounded by rate d, from the weight, plus
              decay d / b + (rate b)^2 / 8, from the sum of weights.
-             Flat gaps of a low end change by 0 to 2a for cells below the row, and by 0 to 2a - 2b
-             for the others. So a row above the value changes those of the low end by 0 to 2a, and
-             those of the high end within an interval of length 2b. A row below the value mirrors
-             this: 2b + d in all. At an extreme level, one end is not flat, and its target changes
-             by up to 2b where the edge applies: 4b + 2b. Without flat ends the total is 4d, or
+             For the ends, take the rate as 1. Flat gaps of a low end change by 0 to 2a for cells
+             below the row, and by 0 to 2a - 2b for the others. So a row above the value changes
+             the gaps of the low end by 0 to 2a, and those of the high end within an interval of
+             length 2b. A row below the value mirrors this. So the log-ratios of both ends span at
+             most 2b + d. At an extreme level, one end is not flat, and its target changes by up to
+             2b where the edge applies: they span 4b + 2b. Without flat ends they span 4d, or
              4b + 2d at an extreme level.
              The rows of a unit over all groups add up to at most its limit. Replacing a row within
              a group leaves n unchanged. It changes ranks by at most 2b, and all flat gaps of an end
@@ -153,8 +185,9 @@ class Quantile:
         It applies to groups of at least `rows_needed` rows. In smaller groups, the value may lie in
         the empty part of the range beyond all rows.
 
-        Why: the rank of an averaged row has a two-sided exponential distribution; the average
-             itself has a normal error, see `_ValueAccuracy`.
+        Why: the rank of the chosen averaged row has a two-sided exponential distribution. The
+             average itself has an approximately normal error (see `_ValueAccuracy`), whose two
+             standard deviations are added in quadrature.
         """
         row = 2 * self.level.denominator
         accuracy = _ValueAccuracy.of(self.choice, self.ends, row, self.decay)
@@ -165,42 +198,45 @@ class Quantile:
 
     @property
     def rows_needed(self) -> float:
-        """The number of rows in a group for which `rank_error` is a tenth of the rows beyond it.
+        """The group size at which `rank_error` is a tenth of the rows beyond the quantile.
+
+        "Beyond" means on the side with fewer rows.
 
         Why: a position beyond all rows then weighs less than e^-25 of one at the quantile, so even
              a wide empty stretch is rarely chosen.
         """
-        parameters = min(self.level, 1 - self.level)
-        return self.rank_error / float(RELATIVE_RANK_ERROR * parameters)
+        fraction_beyond = min(self.level, 1 - self.level)
+        return self.rank_error / float(RELATIVE_RANK_ERROR * fraction_beyond)
 
     @property
     def rows_for_ends(self) -> float:
-        """The approximate number of rows below which interval ends often reach a bound.
+        """The approximate number of rows below which interval ends are often a declared bound.
 
         With twice as many rows, this is rare.
 
-        Why: a bound competes at the rank of the first or last row with the weight of the cells
-             next to the quantile, which is assumed to be at least 1/2,000 of its own.
+        Why: the bound is a candidate with the rank of the first or last row. The cells next to the
+             end's target are assumed to weigh at least 1/2,000 as much as the bound (BOUND_WEIGHT).
+             So the bound is less probable once that rank is ln 2,000 / rate away from the target.
         """
         row = 2 * self.level.denominator
-        low, high = (
+        rows_below, rows_above = (
             (math.log(BOUND_WEIGHT) / self.ends.rate + end.shift) / row
             for end in (self.low, self.high)
         )
         edges = [Fraction(end.edge or 0) / row for end in (self.low, self.high)]
         level = float(self.level)
         return max(
-            float(low) / level,
-            float(high) / (1.0 - level),
+            float(rows_below) / level,
+            float(rows_above) / (1.0 - level),
             *(float(edge) + math.log(BOUND_WEIGHT) / float(self.ends.rate * row) for edge in edges),
         )
 
 
 def read_level(level: Fraction | None) -> Fraction:
-    """Return a quantile's level as a fraction with a small denominator, or refuse it."""
-    accuracy = (level or Fraction(0)).limit_denominator(MAX_DENOMINATOR)
-    if 0 < accuracy < 1:
-        return accuracy
+    """Return a quantile's level, rounded to a denominator of at most 10^6; refuse 0 and 1."""
+    rounded = (level or Fraction(0)).limit_denominator(MAX_DENOMINATOR)
+    if 0 < rounded < 1:
+        return rounded
     shown = float(level or 0)
     raise UnsupportedQuery(
         f"a quantile of level {shown:g} is a single row's value; ask for one between 0.000001 and "
@@ -219,22 +255,24 @@ def plan_quantile(
 ) -> Quantile:
     """Return the plan that chooses a quantile of a histogram at the cost ``granted``.
 
-    ``rows`` is the maximum number of rows of a unit.
+    ``histogram`` is the index of the histogram in the plan. ``rows`` is the maximum number of rows
+    of a unit.
     """
-    bottom, row = level.denominator, 2 * level.denominator
-    moved, units = _rank_change(level), rows
+    half_row, row = level.denominator, 2 * level.denominator
+    change, changes = _rank_change(level), rows
     if neighbours is Neighbours.REPLACE:
-        moved, units = (moved, 2 * rows) if is_grouped else (row, rows)
+        change, changes = (change, 2 * rows) if is_grouped else (row, rows)
     min_fall = MIN_GROUPED_FALL if is_grouped else MIN_FALL
     half_span = partial(_half_span, rows=rows, neighbours=neighbours, is_grouped=is_grouped)
 
     def plan_both(part: Fraction) -> tuple[_ValueChoice, Exponential, bool, _ValueAccuracy]:
-        value = _plan_value(moved, units, bottom, fraction_of(granted, 1 - part), min_fall)
+        # ``part`` is the fraction of the loss that pays for the ends.
+        value = _plan_value(change, changes, half_row, fraction_of(granted, 1 - part), min_fall)
         epsilon = max_epsilon(fraction_of(granted, part), BoundedRangeLoss)
         ends, is_flat = _plan_ends(level, epsilon, half_span)
         return value, ends, is_flat, _ValueAccuracy.of(value[0], ends, row, value[1])
 
-    def is_enough(part: Fraction) -> bool:
+    def is_sharp_with(part: Fraction) -> bool:
         *_, is_flat, accuracy = plan_both(part)
         return accuracy.is_sharp(is_flat=is_flat)
 
@@ -247,7 +285,7 @@ def plan_quantile(
     if rows > 1 and is_flat_with(MULTI_ROW_END_FRACTION):
         part = MULTI_ROW_END_FRACTION
     else:
-        part = next(filter(is_enough, end_fractions), END_FRACTIONS[-1])
+        part = next(filter(is_sharp_with, end_fractions), END_FRACTIONS[-1])
     (choice, decay, loss), ends, is_flat, accuracy = plan_both(part)
     if min(choice.rate, ends.rate) < MIN_RATE:
         raise BadDeclaration("noise hides more rows than any table has; ask with a larger epsilon")
@@ -259,14 +297,18 @@ def plan_quantile(
 
 
 def _rank_change(level: Fraction) -> int:
-    """Return the most steps by which one additional row changes a rank."""
+    """Return the most by which one additional row changes a gap, in rank steps: d of `Quantile`."""
     return 2 * max(level.numerator, level.denominator - level.numerator)
 
 
 def _half_span(
     added: int, replaced: int, *, rows: int, neighbours: Neighbours, is_grouped: bool
 ) -> Fraction:
-    """Return half the span of a unit's log-ratios, from the spans of one added or replaced row."""
+    """Return half the span of the changes of a unit's gaps, which is a sensitivity of scores.
+
+    ``added`` is the span for one additional row, and ``replaced`` that for a row replaced within
+    its group, both in rank steps.
+    """
     if neighbours is Neighbours.REPLACE:
         added = 2 * added if is_grouped else replaced
     return Fraction(added * rows, 2)
@@ -275,43 +317,48 @@ def _half_span(
 def _plan_ends(
     level: Fraction, epsilon: Fraction, half_span: Callable[[int, int], Fraction]
 ) -> tuple[Exponential, bool]:
-    """Return the choice of the interval ends, and whether they are flat."""
-    row, common, is_extreme = (
+    """Return the choice of the interval ends, and whether they are flat.
+
+    ``half_span`` is `_half_span` with its other arguments filled in. `Quantile` derives the spans.
+    """
+    row, change, is_extreme = (
         2 * level.denominator,
         _rank_change(level),
         not TAIL_LEVEL < level < 1 - TAIL_LEVEL,
     )
-    span, replaced = (3 * row, 3 * row) if is_extreme else (row + common, 2 * row)
+    span, replaced = (3 * row, 3 * row) if is_extreme else (row + change, 2 * row)
     ends = Exponential(half_span(span, replaced), epsilon)
     if ends.rate * row <= MAX_FLAT_ROW:
         return ends, True
-    inner = row if is_extreme else common
-    return Exponential(half_span(2 * inner + 2 * common, 4 * row), epsilon), False
+    inner = row if is_extreme else change
+    return Exponential(half_span(2 * inner + 2 * change, 4 * row), epsilon), False
 
 
 def _plan_value(
-    moved: int, units: int, half: int, granted: Loss, min_fall: Fraction
+    change: int, changes: int, half_row: int, granted: Loss, min_fall: Fraction
 ) -> _ValueChoice:
-    """Return the choice of the value, the decay of averages, and the cost of both.
+    """Return the choice of the value, the decay of averages, and the loss of the choice.
 
-    A row changes ranks by up to ``moved`` steps, half a row is ``half`` steps, and a unit changes
-    ranks up to ``units`` times. If weights fall by less than ``min_fall`` over half a row, or too
-    fast, rows are not averaged, and the decay is 0.
+    One row changes gaps by up to ``change`` rank steps, and a unit causes up to ``changes`` such
+    changes. ``half_row`` is the number of rank steps in half a row. If the log weight falls by less
+    than ``min_fall`` or by more than MAX_FALL over half a row, rows are not averaged and the decay
+    is 0.
 
-    Why: a row costs rate moved (1 + PURE_DECAY_RATIO), plus (rate half)^2 / 8 if ranks can change
-         by more than half a row. The second term is computed from the rate at which the first term
-         alone costs epsilon. That rate exceeds the returned one, so the term is overestimated.
+    Why: under a pure loss, a row costs rate change (1 + PURE_DECAY_RATIO), plus
+         (rate half_row)^2 / 8 unless ``change`` is half a row. The second term is computed from the
+         rate at which the first term alone costs epsilon. That rate exceeds the returned one, so
+         the term is overestimated.
     """
     epsilon = max_epsilon(granted, BoundedRangeLoss)
-    half_span, is_pure = Fraction(units * moved), isinstance(granted, PureLoss)
+    half_span, is_pure = Fraction(changes * change), isinstance(granted, PureLoss)
     plain = Exponential(half_span, epsilon)
     choice = Exponential(half_span, epsilon * (1 - ROUNDING_RESERVE))
     if is_pure:
         first = half_span * (1 + PURE_DECAY_RATIO)
-        second = Fraction(units * half**2, 8) if moved != half else Fraction(0)
+        second = Fraction(changes * half_row**2, 8) if change != half_row else Fraction(0)
         rate = choice.epsilon / (first + second * choice.epsilon / first)
         choice = Exponential(half_span, 2 * half_span * rate)
-    fall = choice.rate * half
+    fall = choice.rate * half_row
     if not min_fall <= fall <= MAX_FALL:
         return plain, Fraction(0), plain.loss
     return (
@@ -323,11 +370,13 @@ def _plan_value(
 
 @dataclass(frozen=True, slots=True)
 class _ValueAccuracy:
-    """The distance of a value from the quantile, compared with the noise of the interval's ends.
+    """A model of the distance between a value and the exact quantile, relative to the ends' noise.
 
-    Distances are ranks times the rate of the ends; the value's rate is 2**doublings times that.
-    ``offset`` is the offset of the value between rows, and ``spread`` the standard deviation of
-    averages.
+    Distances are in rank steps, multiplied by the rate of ``ends``. ``row`` is the number of rank
+    steps per row. The rate of the value's choice is 2**doublings times the rate of the ends.
+    ``offset`` is the mean distance of the value from the nearest row, or 0 if rows are averaged,
+    and ``spread`` is the standard deviation of averages. The numbers are rounded, so that
+    `_find_shift` finds them in its cache.
     """
 
     ends: Exponential
@@ -340,12 +389,13 @@ class _ValueAccuracy:
     def of(
         cls, choice: Exponential, ends: Exponential, row: int, decay: Fraction
     ) -> "_ValueAccuracy":
-        """Return the accuracy of a value with these ends.
+        """Return the accuracy of a value that ``choice`` draws, compared with these ends.
 
         Why: if rows are spread evenly at random, the distance from a row to the t-th row after it
-             has variance t. The average over both sides, with weights that decay by 2 decay per
-             row, has variance 1 / (8 decay). The average accounts for about 1 - (decay / fall)^2 of
-             that.
+             has variance t, with the mean distance of two rows as the unit. The average over both
+             sides, with weights that fall by a factor exp(-2 decay) per row, has variance
+             1 / (8 decay). It enters an averaged row with weight of about 1 - (decay / fall)^2,
+             where fall is the rate times half a row.
         """
         size = float(f"{min(float(ends.rate * row), MAX_ROW_DISTANCE):.2g}")
         doublings = round(math.log2(choice.rate / ends.rate), 3)
@@ -356,16 +406,16 @@ class _ValueAccuracy:
         return cls(ends, row, doublings, 0.0, size * spread)
 
     def is_sharp(self, *, is_flat: bool) -> bool:
-        """Return whether an end aimed at the quantile misses it nearly as often as it may."""
+        """Return whether an end aimed at the quantile would miss it at least at SHARP_MISS_RATE."""
         return _miss_probability(self._parameters(), 0.0, is_flat=is_flat) >= SHARP_MISS_RATE
 
     def aim(self, *, is_flat: bool, is_extreme: bool) -> End:
-        """Return the target of an end; an extreme level has an edge to keep away from."""
+        """Return the target of an end; ``is_extreme`` is whether it needs an edge (see `End`)."""
         shift = Fraction(_find_shift(self._parameters(), is_flat=is_flat))
         edge = min(math.ceil(Fraction(EDGE_LOG_ODDS) / self.ends.rate), MAX_SHIFT)
         margin = (FLAT_END_MARGIN_ROWS if is_flat else END_MARGIN_ROWS) * self.row
-        steps = min(math.ceil(shift / self.ends.rate + margin), MAX_SHIFT)
-        return End(steps, edge if is_extreme else None, is_flat)
+        rank_steps = min(math.ceil(shift / self.ends.rate + margin), MAX_SHIFT)
+        return End(rank_steps, edge if is_extreme else None, is_flat)
 
     def _parameters(self) -> tuple[float, float, float]:
         return self.doublings, self.offset, self.spread
@@ -373,7 +423,11 @@ class _ValueAccuracy:
 
 @lru_cache(maxsize=64)
 def _find_shift(parameters: tuple[float, float, float], *, is_flat: bool) -> float:
-    """Return the shift with which an end misses the exact quantile at most at MAX_MISS_RATE."""
+    """Return the smallest shift at which an end misses the quantile at most at MAX_MISS_RATE.
+
+    ``parameters`` are the doublings, offset, and spread of `_ValueAccuracy`; the shift has the unit
+    of its distances.
+    """
     low, high = 0.0, 40.0
     if _miss_probability(parameters, low, is_flat=is_flat) <= MAX_MISS_RATE:
         return low
@@ -389,15 +443,18 @@ def _miss_probability(
 ) -> float:
     """Return the probability that an end aimed ``shift`` outside lies between quantile and value.
 
+    In that case, the quantile is outside the interval.
+
     Why: if rows are dense, the rank of the value has a two-sided exponential distribution around
-         that of averaged rows. The latter is taken to be normal around the quantile's, with the
-         standard deviation ``spread``. ``offset`` accounts for the position between rows: a quarter
-         of a row, or 0 if rows are averaged. In half of all releases, the value lies above the
-         quantile by some u. The low end, chosen below the value, then lies between the two with
-         a probability that is integrated over u by the midpoint rule. Aimed d too low, a flat end
-         has weight u + d above its target, of which u lies between, and weight 1 below:
-         u / (1 + d + u). Any other end has a two-sided exponential distribution truncated at the
-         value: e^-d (1 - e^-u) / (2 - e^(-d-u)).
+         that of an averaged row. The rank of the averaged row is taken to be normal around the
+         quantile's, with the standard deviation ``spread``. ``offset`` accounts for the position
+         between rows: a quarter of a row, or 0 if rows are averaged. In half of all releases, the
+         value lies above the quantile by some distance u. The low end, chosen below the value,
+         then lies between quantile and value with a probability that depends on u, and that the
+         midpoint rule integrates over u. Let d be ``shift``. A flat end has weight u + d between
+         its target and the value, of which u lies above the quantile, and weight 1 below its
+         target: the probability is u / (1 + d + u). Any other end has a two-sided exponential
+         distribution truncated at the value: e^-d (1 - e^-u) / (2 - e^(-d-u)).
     """
     u = _list_distances(*parameters)
     if is_flat:
@@ -408,22 +465,24 @@ def _miss_probability(
 
 @lru_cache(maxsize=64)
 def _list_distances(doublings: float, offset: float, spread: float) -> NDArray[np.float64]:
-    """Return equally likely distances of a value from the quantile."""
-    size = -np.log((np.arange(POINTS_PER_SIDE) + 0.5) / POINTS_PER_SIDE) / 2.0**doublings
+    """Return equally likely distances of a value from the quantile; see `_ValueAccuracy`."""
+    exponential = -np.log((np.arange(POINTS_PER_SIDE) + 0.5) / POINTS_PER_SIDE) / 2.0**doublings
     distances: NDArray[np.float64] = np.abs(
-        np.add.outer(spread * np.array(NORMAL_GRID), size)
+        np.add.outer(spread * np.array(NORMAL_GRID), exponential)
     ).ravel()
     return offset + distances
 
 
 COUNT_FRACTION: Final = Fraction(1, 5)
+"""The fraction of a round's loss that pays for its two noisy counts of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuantileSplit:
-    """One choice: the level at ``place``, between the earlier choices at ``below`` and ``above``.
+    """One choice: the level with index ``place``, among the cells between two earlier choices.
 
-    None stands for the end of the range.
+    ``below`` and ``above`` are the indices of the levels chosen earlier; None stands for the end of
+    the range.
     """
 
     place: int
@@ -435,19 +494,26 @@ class QuantileSplit:
 class QuantileTree:
     """The choices of several quantiles, round by round.
 
-    Law:     a split draws a cell strictly between those of its neighbors, with probability
-             proportional to its weight times exp(-rate gap). Here, gap is the distance of a n from
-             [b L, b (L + m)]: of n rows between the neighbors, L lie below the cell and m in it.
-             Then L and m are released with noise. The fraction a / b of its rows that a split
-             targets follows from what was released before. If it is 0 or 1, the neighbor's cell is
-             taken. A cell with more rows than noise can simulate shifts the targets next to it; any
-             other cell is assumed to lie at its level.
-    Claim:   quantiles never cross, and all rounds together cost what was granted.
+    ``epsilon`` is that of the choices of one round. ``moved`` is the number of rows that differ if
+    one unit changes. ``noise`` is added to the two counts that each split releases.
+
+    Law:     a split draws a cell strictly between the cells of its neighbors, the earlier choices
+             ``below`` and ``above``. The probability is proportional to the cell's weight times
+             exp(-rate gap). Let n rows lie between the neighbors, L of them below the cell and m in
+             it; gap is the distance of a n from [b L, b (L + m)]. Then L and m are released with
+             noise. The fraction a / b of its n rows that a split targets follows from earlier
+             releases. If the target is not between the neighbors, a neighbor's cell is taken. A
+             cell with more than ``slack`` noisy rows shifts the later targets next to it; any other
+             cell is assumed to lie exactly at its level.
+    Claim:   the chosen cells are in the order of the levels, and all rounds together cost what was
+             granted.
     Why:     the splits of one round have disjoint sets of cells, so a row counts in at most one of
-             them. One additional row changes a n by a, b L by b for the cells above it, and b m for
-             its own. So all gaps of its split change by at most max(a, b - a) in either direction,
-             and L or m by 1. The log-ratios of the splits of a round add up to what the rows of a
-             unit cause together. Replacing a unit removes its rows and adds others.
+             them. One additional row changes a n by a, b L by b for the cells above it, and b m by
+             b for its own cell. So all gaps of its split change by at most max(a, b - a) in either
+             direction, and L or m by 1. The rate of a split is inversely proportional to its own
+             max(a, b - a), so a row changes log-ratios by the same amount in any split, and the
+             rows of a unit together cause at most ``moved`` such changes. Replacing a unit removes
+             its rows and adds others.
     Source:  [KSS22] for halving, [MT07]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_quantiles.py.
     """
@@ -459,13 +525,13 @@ class QuantileTree:
 
     @property
     def slack(self) -> int:
-        """The number of rows that noise can simulate: three standard deviations."""
+        """The count of rows that noise alone rarely exceeds: three standard deviations."""
         return math.ceil(3.0 * self.noise.law.deviation(0))
 
     def choose(self, level: Fraction) -> Exponential:
-        """Return the choice of a split that targets this fraction of its rows."""
-        furthest = max(level.numerator, level.denominator - level.numerator)
-        return Exponential(self.moved * furthest, self.epsilon)
+        """Return the mechanism for a split that targets this fraction of its rows."""
+        change = max(level.numerator, level.denominator - level.numerator)
+        return Exponential(self.moved * change, self.epsilon)
 
 
 def plan_quantile_tree(
@@ -485,6 +551,7 @@ def plan_quantile_tree(
 
 
 def _list_rounds(levels: int) -> Sequence[tuple[QuantileSplit, ...]]:
+    """Return the splits of each round, for levels with the indices 0 to ``levels - 1``."""
     rounds, pending = [], [(0, levels)]
     while pending:
         splits, following = [], []

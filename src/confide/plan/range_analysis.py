@@ -1,9 +1,10 @@
 """Ranges of expressions, derived from the declared bounds alone.
 
-Ranges determine grids, scales, and types. Privacy does not depend on them: the engine clamps
-every summand to its range, row by row. A range that is too narrow clips values, and one that is
-too wide reduces accuracy. Integer ranges must be exact, because the engine relies on them to
-avoid overflow.
+The planner derives grids and sensitivities from the ranges, and engines choose between integer and
+floating-point arithmetic. Privacy does not depend on the ranges: the engine clamps every summand to
+its range, row by row. If a range is too narrow, values are clipped; if it is too wide, noise is
+larger than necessary. Only the ranges of integers must never be too narrow, because engines rely on
+them to avoid overflow.
 """
 
 import math
@@ -48,7 +49,10 @@ F = Function
 
 @dataclass(frozen=True, slots=True)
 class RangeAnalysis:
-    """Computes the ranges of expressions over the same columns, each part once."""
+    """Computes the ranges of expressions over the same columns, each subexpression once.
+
+    ``found`` caches results by the `id` of the expression.
+    """
 
     columns: Ranges
     found: dict[int, tuple[Expression, Range]] = field(default_factory=dict)
@@ -106,18 +110,23 @@ def _of_literal(value: object) -> Range:
 
 
 def _integers_of(found: Range) -> Range:
-    """Return the range of the integers within, infinite where doubles overflow."""
+    """Return a range with its ends rounded inward to integers; infinite ends stay infinite."""
     low = math.ceil(found.low) if math.isfinite(found.low) else found.low
     high = math.floor(found.high) if math.isfinite(found.high) else found.high
     return Range(low, high)
 
 
 Parts = Sequence[Range]
+"""The ranges of the arguments of a function call."""
 Rule = Callable[[Parts, Sequence[Expression]], Range]
+"""Returns the range of a function call, given its arguments' ranges and the arguments."""
 
 
 def _corners(operation: Callable[[Bound, Bound], Bound]) -> Rule:
-    """Return the rule of an operation monotone in each argument, with its extremes at corners."""
+    """Return the rule of a binary operation that is monotone in each argument.
+
+    Its extremes are among its values at the four pairs of ends of the argument ranges.
+    """
 
     def rule(parts: Parts, _: Sequence[Expression]) -> Range:
         left, right = parts
@@ -136,7 +145,7 @@ def _within_doubles(low: Bound, high: Bound) -> Range:
 
 
 def _monotone(function: Callable[[Bound], Bound], *, minimum: Bound = -math.inf) -> Rule:
-    """Return the rule of an increasing function of one number, NULL below ``minimum``."""
+    """Return the rule of an increasing function of one number that is NULL below ``minimum``."""
 
     def rule(parts: Parts, _: Sequence[Expression]) -> Range:
         (part,) = parts
@@ -154,7 +163,7 @@ def _monotone(function: Callable[[Bound], Bound], *, minimum: Bound = -math.inf)
 
 
 def _divide(parts: Parts, _: Sequence[Expression]) -> Range:
-    """Return a bounded range only if the divisor is bounded away from zero."""
+    """Return the range of a quotient, bounded only if the divisor cannot be zero."""
     left, right = parts
     if left.is_empty or right.is_empty:
         return EMPTY_RANGE
@@ -165,7 +174,10 @@ def _divide(parts: Parts, _: Sequence[Expression]) -> Range:
 
 
 def _modulo(parts: Parts, _: Sequence[Expression]) -> Range:
-    """Return a range with the sign of the dividend and smaller than the divisor."""
+    """Return the range of a remainder.
+
+    It has the sign of the dividend and is less than the divisor in absolute value.
+    """
     left, right = parts
     if left.is_empty or right.is_empty or not right.largest:
         return EMPTY_RANGE
@@ -200,28 +212,35 @@ def _case(parts: Parts, arguments: Sequence[Expression]) -> Range:
 
 
 def _least_of(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Return the range of LEAST, which skips NULL, so only literals are certain to bound it."""
+    """Return the range of LEAST; only its literals are certain to bound it from above.
+
+    LEAST skips NULL, which any other argument may be.
+    """
     found = _union(parts, arguments)
-    certain = [
-        part.high for part, argument in zip(parts, arguments, strict=True) if _is_certain(argument)
+    limits = [
+        part.high
+        for part, argument in zip(parts, arguments, strict=True)
+        if _is_never_null(argument)
     ]
-    return Range(found.low, min([found.high, *certain]))
+    return Range(found.low, min([found.high, *limits]))
 
 
 def _greatest_of(parts: Parts, arguments: Sequence[Expression]) -> Range:
     found = _union(parts, arguments)
-    certain = [
-        part.low for part, argument in zip(parts, arguments, strict=True) if _is_certain(argument)
+    limits = [
+        part.low
+        for part, argument in zip(parts, arguments, strict=True)
+        if _is_never_null(argument)
     ]
-    return Range(max([found.low, *certain]), found.high)
+    return Range(max([found.low, *limits]), found.high)
 
 
-def _is_certain(argument: Expression) -> bool:
+def _is_never_null(argument: Expression) -> bool:
     return isinstance(argument, Literal) and argument.value is not None
 
 
 def _round(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Return the range of ROUND, which moves values by less than one unit of the last digit."""
+    """Return the range of ROUND, which changes values by less than one unit of the last digit."""
     part, digits = parts[0], arguments[1] if len(arguments) > 1 else None
     places = digits.value if isinstance(digits, Literal) and isinstance(digits.value, int) else 0
     if not part.is_bounded:
@@ -230,10 +249,9 @@ def _round(parts: Parts, arguments: Sequence[Expression]) -> Range:
         unit = 10**-places
         low, high = math.floor(part.low) // unit * unit, -(-math.ceil(part.high) // unit) * unit
         return widen(Range(low, high))
-    grain = 10.0**-places + CURVE_TOLERANCE * float(
-        part.largest
-    )  # one unit of the last digit, plus rounding error
-    return Range(part.low - grain, part.high + grain)
+    # One unit of the last digit, plus a tolerance for rounding errors.
+    change = 10.0**-places + CURVE_TOLERANCE * float(part.largest)
+    return Range(part.low - change, part.high + change)
 
 
 def _to_int(parts: Parts, arguments: Sequence[Expression]) -> Range:
@@ -295,7 +313,7 @@ _LN: Final = _monotone(math.log, minimum=MIN_POSITIVE)
 
 
 def _exponential(part: Range) -> Range:
-    """Return the range of EXP, unbounded above if it may overflow a double."""
+    """Return the range of EXP with its tolerance, unbounded above if EXP may overflow a double."""
     if part.is_empty:
         return EMPTY_RANGE
     low = 0.0 if part.low < -MAX_EXPONENT else math.exp(min(part.low, MAX_EXPONENT))

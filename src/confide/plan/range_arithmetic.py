@@ -1,7 +1,8 @@
-"""`Range` operations, and the effect of WHERE on ranges.
+"""`Range` and its operations, and the effect of WHERE on ranges.
 
-Keys that no selected row can have are omitted: ``WHERE ward = 'A' GROUP BY ward`` yields ward A
-only. This depends only on the query and the declaration; no row is read.
+`narrow` restricts the ranges of columns to the rows that satisfy WHERE. The planner uses it to omit
+keys that no selected row can have: ``WHERE ward = 'A' GROUP BY ward`` yields ward A only. This
+depends only on the query and the declaration; no row is read.
 """
 
 import math
@@ -35,6 +36,7 @@ Bound = int | float
 MAX_EXACT_INTEGER: Final = 2**53
 """The largest integer up to which doubles hold every integer."""
 CURVE_TOLERANCE: Final = 2.0**-40
+"""The relative tolerance for functions such as LN, which engines compute slightly differently."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +88,9 @@ def has_inexact_integers(found: Range, kind: Kind | None) -> bool:
 
 
 def widen(found: Range, limit: Range | None = None) -> Range:
-    """Return a range with tolerance for the rounding of integers past 2^53 to doubles.
+    """Return a range widened by the possible rounding of integers past 2^53 to doubles.
 
-    A range within ``limit`` stays within it.
+    A range within ``limit`` stays within it. Smaller ranges are returned unchanged.
 
     Why: past 2^53 engines compute in doubles, or convert integers to doubles, each time with a
          relative error of up to 2^-53. Bounds computed here as integers would exclude some values.
@@ -103,7 +105,7 @@ def widen(found: Range, limit: Range | None = None) -> Range:
 
 
 def add_tolerance(found: Range) -> Range:
-    """Return a range with tolerance for differences between engines in computing a curve."""
+    """Return a range widened by the differences between engines in a function such as LN."""
     if found.is_empty:
         return found
     low, high = (CURVE_TOLERANCE * (1.0 + abs(end)) for end in (found.low, found.high))
@@ -116,12 +118,13 @@ Ranges = Mapping[tuple[str, str], Range]
 
 F = Function
 MIRRORED: Final = {
-    **{one: one for one in (F.EQUAL, F.UNEQUAL)},
+    **{function: function for function in (F.EQUAL, F.UNEQUAL)},
     F.LESS: F.GREATER,
     F.LESS_EQUAL: F.GREATER_EQUAL,
     F.GREATER: F.LESS,
     F.GREATER_EQUAL: F.LESS_EQUAL,
 }
+"""The comparison with which 5 < x can be written as x > 5."""
 
 
 def narrow(ranges: Ranges, where: Expression | None) -> Ranges:
@@ -166,6 +169,7 @@ MutableRanges = dict[tuple[str, str], Range]
 
 
 def _limit(found: MutableRanges, column: Column, function: F, others: list[Expression]) -> None:
+    """Restrict a column's range in ``found`` by one comparison with ``others``, if possible."""
     values = [other.value for other in others if isinstance(other, Literal)]
     if len(values) < len(others) or (column.table, column.name) not in found:
         return
@@ -190,6 +194,7 @@ def _limit(found: MutableRanges, column: Column, function: F, others: list[Expre
 
 
 def _exclude(found: MutableRanges, parts: tuple[Expression, ...]) -> None:
+    """Restrict the range of a column in ``found`` by NOT IN; ``parts`` are the operands of IN."""
     match parts:
         case (Column() as column, *others):
             for other in others:
@@ -199,7 +204,7 @@ def _exclude(found: MutableRanges, parts: tuple[Expression, ...]) -> None:
 
 
 def _filter_values(before: Range, test: Callable[[str], bool]) -> Range:
-    """Return a range restricted to the values that pass a test, which NULL never does."""
+    """Return a range restricted to the listed strings that pass a test; NULL never does."""
     kept = tuple(text for text in before.values or () if isinstance(text, str) and test(text))
     return replace(before, values=kept) if kept else before
 
@@ -207,12 +212,13 @@ def _filter_values(before: Range, test: Callable[[str], bool]) -> Range:
 def _filter_integers(
     listed: Sequence[object] | None, within: Range, function: F, numbers: Sequence[Bound]
 ) -> Range:
-    """Return the integers for which a comparison is true, which excludes NULL.
+    """Return the range of the integers ``within`` for which a comparison with ``numbers`` is true.
 
-    The candidates are those listed by the owner or, without such a list, those listed by IN.
+    The candidates are the values ``listed`` by the owner or, without such a list, the numbers
+    themselves, which IN lists. NULL is excluded.
     """
     test = VALUE_TESTS.get(function)
-    written = sorted({int(one) for one in numbers if one == int(one)})
+    written = sorted({int(number) for number in numbers if number == int(number)})
     kept = tuple(
         code
         for code in (written if listed is None else listed)

@@ -1,13 +1,17 @@
-"""Private selection: top keys, candidates, bin widths, and block ranks.
+"""Plans for private selection: top keys, candidates, bin widths, and block ranks.
 
-A score is an exact total: the count of a key, or the sum computed by one query. One unit may
-change many scores at once; the cost of a choice depends on how far apart it can move any two.
+Each plan fixes a mechanism that chooses one of several candidates by an exact score, and bounds how
+much one unit can change the scores. The choice itself is drawn later, by release/selection.py or by
+a statistic.
 
-Every unit lies in one block, so one unit changes the results of one block, within their bounds.
-
-Bin widths are chosen among 1, 2, 4, ... bins over a fixed range. Halving every bin pays off if the
-halves differ by more than sampling and noise explain. The length of the vector of differences
-measures this, and one unit hardly changes that length.
+- Top keys and candidates: the score is an exact total, the count of a key or the result of one
+  query. One unit may change many scores at once. The cost of a choice depends on the most that one
+  unit can change one score relative to another.
+- Block ranks: the owner's estimator runs on blocks of units. Every unit is in one block, so one
+  unit changes only the results of that block, within declared bounds.
+- Bin widths: 1, 2, 4, ... bins over a fixed range. Halving every bin pays off if the halves differ
+  by more than sampling and noise explain. The length of the vector of these differences measures
+  that, and one unit changes the length only a little.
 """
 
 import math
@@ -61,19 +65,24 @@ __all__ = [
 
 MAX_DRAWS: Final = 10**8
 SCORE_STEPS: Final = 2**30
+"""The maximum number of steps in what one unit can change; finer scores are rounded."""
 
 Selector = Exponential | PermuteAndFlip
+"""A mechanism that chooses a candidate, more probably one with a higher score."""
 
 
 def make_selector(spread: Fraction | int, granted: Loss, rounds: int) -> Selector:
     """Return a selector of which ``rounds`` uses cost at most ``granted``.
 
-    Claim:   permute-and-flip under pure accounting, otherwise the exponential mechanism, whose
-             bounded range is cheaper. Changes of ``rate * score`` lie in an interval of length
-             epsilon.
-    Why:     only differences of scores matter, so a common shift is free: changes within
-             [low, high] are changes of at most spread / 2 around the midpoint. For counts that only
-             grow, this is the factor 2 of monotone scores; under replacement there is none.
+    ``spread`` is the most by which one unit can change one score relative to another. Under pure
+    accounting, the selector is permute-and-flip. Otherwise it is the exponential mechanism, whose
+    bounded-range loss costs less there.
+
+    Claim:   the changes of all ``rate * score`` by one unit lie in one interval of length epsilon.
+    Why:     only differences of scores matter, so a change common to all scores is free: changes in
+             an interval of length ``spread`` are changes of at most spread / 2 around its midpoint.
+             If one unit only increases counts, this halves the sensitivity, as for monotone scores.
+             If a unit is replaced, counts may change in both directions, and nothing is halved.
     Source:  [MT07], [MS20]; confide.mechanisms states both losses.
     Checked: tests/curator/test_selection.py.
     """
@@ -87,6 +96,8 @@ def make_selector(spread: Fraction | int, granted: Loss, rounds: int) -> Selecto
 class TopKeysPlan:
     """The k most frequent declared keys, chosen one after the other.
 
+    ``groups`` are the keys, and ``count`` is k.
+
     Law:     each of ``rounds`` rounds draws one of the remaining keys by ``selector``.
     Claim:   all rounds together cost what was granted, however many keys there are and however
              many of their counts one unit changes.
@@ -94,8 +105,8 @@ class TopKeysPlan:
              adaptively. With Gumbel noise, this yields the order of the k greatest noisy counts
              with noise drawn once: given that key i is the greatest, the others are still
              independent, conditioned on being below it, and the greatest of them has the
-             distribution of the next round. If all keys are requested, the last one is left over
-             without a choice.
+             distribution of the next round. If all keys are requested, the last one remains without
+             a choice.
     Source:  [DR19] for the equality with one draw.
     Checked: tests/curator/test_selection.py.
     """
@@ -128,6 +139,7 @@ class TopKeysPlan:
 
 
 def _count_rounds(chosen: int, keys: int) -> int:
+    """Return the number of choices that are charged for ``chosen`` of ``keys`` keys."""
     return max(1, min(chosen, keys - 1))
 
 
@@ -166,14 +178,15 @@ def plan_top_keys(plan: Plan, neighbours: Neighbours, granted: Loss) -> TopKeysP
 class CandidatePlan:
     """A choice among several queries, in which greater exact answers are more probable.
 
-    Scores are integer multiples of ``step``. They are exact if all totals fit its grid, and
-    otherwise rounded to about 2^-30 of what one unit can change.
+    Each plan has one total, its score. Scores are integer multiples of ``step``. They are exact
+    (``is_exact``) if every total is such a multiple; otherwise they are rounded to about 2^-30 of
+    what one unit can change.
 
     Claim: in steps, the changes of all scores by one unit lie in one interval, whose length is the
-           selector's spread.
-    Why:   the changes of every score lie in the smallest interval that contains all of theirs.
-           Rounding to steps, with ties upwards, preserves order and commutes with whole steps, so
-           it extends the interval at most to the next whole steps.
+           spread for which the selector was made.
+    Why:   the interval contains the changes of every score. Rounding to steps, with ties upwards,
+           preserves order and commutes with adding integer numbers of steps, so it extends the
+           interval at most to the next integer numbers of steps.
     """
 
     plans: tuple[Plan, ...]
@@ -201,7 +214,7 @@ def check_score(query: Query) -> None:
 def plan_candidates(plans: Sequence[Plan], neighbours: Neighbours, granted: Loss) -> CandidatePlan:
     """Return the plan that chooses one of these planned scores at the cost ``granted``."""
     changes = [score_change(only_total(plan), plan.contribution, neighbours) for plan in plans]
-    low, high = min(one.low for one in changes), max(one.high for one in changes)
+    low, high = min(change.low for change in changes), max(change.high for change in changes)
     finest = _common_step([score_unit(only_total(plan)) for plan in plans])
     is_exact = high - low <= SCORE_STEPS * finest
     step = finest if is_exact else (high - low) / SCORE_STEPS
@@ -219,17 +232,18 @@ def only_total(plan: Plan) -> Total:
 
 def _common_step(steps: Sequence[Fraction]) -> Fraction:
     """Return the greatest number of which all ``steps`` are integer multiples."""
-    below = math.lcm(*(step.denominator for step in steps))
-    return Fraction(math.gcd(*(int(step * below) for step in steps)), below)
+    denominator = math.lcm(*(step.denominator for step in steps))
+    return Fraction(math.gcd(*(int(step * denominator) for step in steps)), denominator)
 
 
 FINE_BITS: Final = 32
 BLOCK_STEPS: Final = 2**FINE_BITS
+"""The number of grid steps between the bounds of a block's result."""
 
 
 @dataclass(frozen=True, slots=True)
 class BlockReading:
-    """The columns to read, the number of blocks, and the table, which bounds a unit's rows."""
+    """The columns and the number of blocks to read; ``table`` states the limit on a unit's rows."""
 
     table: Table
     columns: tuple[str, ...]
@@ -237,66 +251,72 @@ class BlockReading:
 
 
 def grid_of_bounds(low: Fraction, high: Fraction) -> ValueGrid:
-    """Return the grid of one result: integer steps from its lower bound."""
+    """Return the grid of a block's result: integer steps from the lower bound to the upper."""
     return ValueGrid(low, (high - low) / BLOCK_STEPS, 0, BLOCK_STEPS)
 
 
 def coarsen_grid(grid: ValueGrid, low: int, high: int, cell: int) -> ValueGrid:
-    """Return every ``cell``-th value of a grid, from ``low`` to ``high`` or just below."""
+    """Return the grid of every ``cell``-th value, from ``low`` steps to ``high`` or just below."""
     return ValueGrid(grid.center + grid.step * low, grid.step * cell, 0, (high - low) // cell)
 
 
 def sum_noise(widths: Sequence[int], neighbours: Neighbours, granted: Loss) -> TotalNoise:
-    """Return noise for the sums over blocks of results within ``widths`` steps of their minimum.
+    """Return noise for several sums over blocks.
+
+    In sum i, the summand of each block is an integer from 0 to ``widths[i]``.
 
     Claim:   costs ``granted``.
     Why:     adding or removing a unit changes one block, so each sum by at most its width;
-             replacing a unit may change two blocks. These are the sensitivities of one row and of
-             two.
+             replacing a unit may change two blocks. So the sensitivities are those of one row or of
+             two rows whose values are in the same range.
     Source:  [NRS07]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_sample_and_aggregate.py.
     """
-    moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
-    reaches = [TotalSensitivity(max(1, width), moved, moved**2) for width in widths]
-    return noise_for(reaches, loss_for_noise(granted))
+    changed = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    sensitivities = [TotalSensitivity(max(1, width), changed, changed**2) for width in widths]
+    return noise_for(sensitivities, loss_for_noise(granted))
 
 
 def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Exponential:
-    """Return the choice of a value at a rank among the blocks' results.
+    """Return the mechanism that chooses a value at a given rank among the blocks' results.
 
     Claim:   costs the fraction ``part`` of ``granted``.
-    Why:     a step with L results below it and m at it has a gap: the distance of a fixed rank from
-             [L, L + m]. Changing one block's result changes L or L + m by at most 1, up or down;
-             replacing a unit may change two results.
+    Why:     let L results lie below a value of the grid, and m at it. The score of that value is
+             minus the distance of the fixed rank from [L, L + m]. Changing one block's result
+             changes L and L + m by at most 1, up or down; replacing a unit may change two results.
     Source:  [MT07], [Smi11].
     Checked: tests/statistics/test_sample_and_aggregate.py.
     """
-    moved = 1 if neighbours is Neighbours.ADD_REMOVE else 2
-    return Exponential(moved, max_epsilon(fraction_of(granted, part), BoundedRangeLoss))
+    changed = 1 if neighbours is Neighbours.ADD_REMOVE else 2
+    return Exponential(changed, max_epsilon(fraction_of(granted, part), BoundedRangeLoss))
 
 
 WIDTH_STEPS: Final = 1_000
+"""The number of steps in a score of 1."""
 MIN_THRESHOLD_COUNT: Final = 50
 HANDICAP_PER_HALVING: Final = 2
 STEPS_PER_ROW: Final = WIDTH_STEPS + WIDTH_STEPS // 10
-"""Steps by which a row changes a score: one unit for the length, a tenth for the threshold."""
+"""Steps by which a row changes a score: up to 1 in the length, and 1/10 in the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
 class WidthChoice:
     """A choice among 2^0, 2^1, ..., 2^levels bins, by how well each suits the exact counts.
 
-    With counts n_j in 2^l bins, and d_l the differences between their halves, halving all bins
-    reduces the estimated squared error by (|d_l|^2 - 2 n - 3 2^l v) 2^l / n^2. Here, v is the
-    variance of the noise that stays in a bin. The score of k is the minimum of |d_(k-1)| - t_(k-1)
-    and of t_l - |d_l| for l >= k: the first shows that the last halving paid off, the others that
-    further ones do not. Here, t_l is the square root of 2 max(n, 50) + 3 2^l v. Scores are counted
-    in steps of 1 / 1000, rounded down. A handicap fixed in advance is subtracted; see `prefer`.
+    Let n be the number of rows, and v the ``variance`` of the noise in a bin. For 2^l bins, let d_l
+    be the vector of differences between the counts of the two halves of each bin. Halving all of
+    these bins reduces the estimated squared error by (|d_l|^2 - 2 n - 3 2^l v) 2^l / n^2. So it
+    pays off if the length |d_l| exceeds a threshold t_l, the square root of
+    2 max(n, 50) + 3 2^l v. The score of 2^k bins is the minimum of |d_(k-1)| - t_(k-1), by which
+    the last halving paid off, and of t_l - |d_l| for all l >= k, by which further halvings do not.
+    Scores are counted in steps of 1/1000, rounded down. From each, a handicap fixed in advance is
+    subtracted; see `prefer`.
 
-    Claim:   one additional row, or one row less, changes every score by at most 1100 steps.
-    Why:     a row changes one coordinate of each d_l by 1, so its length by at most 1: 1000 steps.
-             The root of 100 or more plus twice the count changes by at most 1 / sqrt(100): 100
-             steps. Rounding down keeps changes within integer numbers of steps, and the minimum of
+    Claim:   one additional row, or one row less, changes every score by at most 1,100 steps.
+    Why:     a row changes one coordinate of each d_l by 1, so its length by at most 1: 1,000 steps.
+             Up to 50 rows, t_l is constant. Beyond, a row changes the number under the root by 2;
+             as that number is at least 100, t_l changes by at most 1 / sqrt(100): 100 steps.
+             Rounding down keeps changes within integer numbers of steps, and the minimum of
              several numbers changes by no more than the numbers do. A handicap does not change.
     Source:  docs/proofs/statistics.md; [Rud82] for the criterion, [MT07] for the choice.
     Checked: tests/statistics/test_density.py.
@@ -308,20 +328,19 @@ class WidthChoice:
     handicaps: tuple[int, ...] = ()
 
     def prefer(self, halvings: float) -> "WidthChoice":
-        """Return the choice that prefers about ``halvings`` halvings if the counts say little.
+        """Return the choice with handicaps that favor about 2^halvings bins.
 
         # Privacy: ``halvings`` must follow from the declaration and from earlier releases alone.
 
-        Each halving away from it reduces the probability of a width by a factor of e^2, relative to
-        the noise of the choice. Scores that differ by much more than that noise decide on their
-        own.
+        If scores are equal, every halving more or less than ``halvings`` divides the probability by
+        e^2. Scores that differ by much more than the noise of the choice outweigh the handicaps.
         """
         unit = HANDICAP_PER_HALVING / self.selector.rate
         away = (abs(level - halvings) for level in range(self.levels + 1))
         return replace(self, handicaps=tuple(round(Fraction(far) * unit) for far in away))
 
     def scores(self, counts: Sequence[int]) -> list[int]:
-        """Return the score of each number of bins, given the counts in the finest bins."""
+        """Return the score of each number of bins, in steps, given the 2^levels finest counts."""
         size = sum(counts)
         gains: list[int] = []
         halves = list(counts)
@@ -341,7 +360,7 @@ class WidthChoice:
 
 
 def _steps_of_root(square: Fraction) -> int:
-    """Return the square root in steps, rounded down."""
+    """Return the square root of ``square`` in steps, rounded down."""
     return math.isqrt(math.floor(square * WIDTH_STEPS**2))
 
 
@@ -353,6 +372,8 @@ def plan_width(
     granted: Loss,
 ) -> WidthChoice:
     """Return the plan that chooses the number of bins at the cost ``granted``.
+
+    There are up to 2^levels bins. ``variance`` is that of the noise later added to each bin.
 
     Why: the rows of a unit are bounded. Adding or removing them one by one changes a score by that
          many times as much as one row, and replacing a unit does both.

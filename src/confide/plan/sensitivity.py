@@ -1,8 +1,9 @@
 """Sensitivity of totals and scores to one unit.
 
-One unit changes the totals of each group that contains it. Changes of a total are measured in a
-unit called its side, and have two limits: one for the sum over all totals and groups (pure), and
-one for the sum of squares of its own changes (Gaussian). Everything else follows from these.
+One unit changes the totals of each group that contains it. The *side* of a total is the largest
+change by one row; changes are measured in sides. They have two limits. For a pure loss, one limit
+covers all totals in all groups together. For a Gaussian loss, each total has a limit on the sum of
+its squared changes over all groups. `noise_for` calibrates noise to these limits.
 """
 
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ __all__ = ["ScoreChange", "TotalSensitivity", "score_change", "score_unit", "sen
 @dataclass(frozen=True, slots=True)
 class TotalSensitivity:
     """The most that one unit can change a total of an answer, jointly with the other totals.
+
+    ``boxes`` is the limit for a pure loss, and ``squares`` that for a Gaussian loss, both in sides.
+    K-norm noise is drawn in a box with half-width ``boxes`` in the direction of this total.
 
     Claim:   there are integers z_gi such that a unit changes total i of group g by at most z_gi
              times its ``side``; the sum over groups of the largest z_gi / boxes_i is at most 1, and
@@ -59,8 +63,8 @@ def sensitivity_of(
     is_doubled = is_replaced and changed > 1
     rows = contribution.rows * (2 if is_doubled else 1)
     only_units = all(total.measure is Measure.UNITS for total in totals)
-    # Privacy: a unit in several groups contributes to a sum that unit counts share with other
-    # totals.
+    # Privacy: if a unit can be in several groups, counts of units and other totals share one limit
+    # on the sum over groups, so counts of units need as large a box as the others.
     is_apart = changed == 1 or contribution.groups == 1 or only_units
 
     def sensitivity(total: Total) -> TotalSensitivity:
@@ -85,8 +89,10 @@ def _range_of_row(total: Total) -> tuple[int, int]:
 class ScoreChange:
     """The interval, which contains 0, of the changes that one unit can make to a score.
 
-    Claim:   adding (or replacing) a unit changes every total of a group by a value from ``low`` to
-             ``high``, and removing one by a value from ``-high`` to ``-low``.
+    A score is the total of a group: see plan/selection.py.
+
+    Claim:   adding (or replacing) a unit changes every score by a value from ``low`` to ``high``,
+             and removing one by a value from ``-high`` to ``-low``.
     Why:     a total is a sum over units of what their own kept rows add. At most ``rows`` of them
              are kept, in any groups, and each adds an integer within its grid; a count of units
              grows by 0 or 1. Replacing a unit removes one such number and adds another.
@@ -98,7 +104,7 @@ class ScoreChange:
 
     @property
     def spread(self) -> Fraction:
-        """The most by which one score can change relative to another."""
+        """The most by which one score can change relative to another with the same limits."""
         return self.high - self.low
 
     @property
@@ -110,7 +116,7 @@ class ScoreChange:
 def score_change(
     total: Total, contribution: ContributionBounds, neighbours: Neighbours
 ) -> ScoreChange:
-    """Return the change of this total by one unit, in any group, in units of the summed values."""
+    """Return the change of a total by one unit, in any group, in the unit of the summed values."""
     if total.measure is Measure.UNITS:
         low, high = 0, 1
     elif total.grid is None:

@@ -1,4 +1,9 @@
-"""Exact integer totals and their grids, from which every answer is computed."""
+"""Exact integer totals and their grids.
+
+A total is an integer added up over the rows of a group. Engines compute totals exactly, noise is
+added to them, and all answers except quantiles are computed from the noisy totals. Values that are
+not integers are first rounded to a grid, and each row adds the integer index of its grid value.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -41,7 +46,7 @@ class Measure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ValueGrid:
-    """Maps a value x to the integer nearest to (x - center) / step, clamped to the bounds.
+    """Maps a value x to the integer nearest to (x - center) / step, clamped to [low, high].
 
     Claim: every row adds an integer from ``low`` to ``high``, whatever x is.
     Why:   the engine clamps the integer of each row, and the bounds are integers.
@@ -82,9 +87,10 @@ def grid_for(
 ) -> ValueGrid:
     """Return the grid for values of a bounded range.
 
-    ``step`` is the declared step of a column; integers need none. Centering halves the most that
-    one row can add if the range lies on one side of zero. If bounds are more than 2**52 steps
-    away, the step is increased.
+    ``step`` is the declared step of a column, or None; integers need none. With ``centered``, the
+    grid's center is the middle of the range instead of 0. This halves the most that one row can add
+    if the range has one end at 0, and more than halves it if the range is away from 0. If a bound
+    is more than 2^52 steps away from the center, the step is doubled until it is not.
     """
     low, high = Fraction(found.low), Fraction(found.high)
     unit = Fraction(1) if kind is Kind.INT else step or finest_step(low, high)
@@ -124,7 +130,7 @@ def bound_of(argument: Expression, analysis: RangeAnalysis, limit: float = MAX_S
 
 
 def _is_as_wide_as_its_type(argument: Expression, analysis: RangeAnalysis) -> bool:
-    """Return whether a value is bounded only by its type: a string length or a 64-bit integer."""
+    """Return whether a value has no other bounds than a string length or a 64-bit integer has."""
     found = analysis.find(argument)
     is_wide = found.high - found.low >= ANY_LENGTH.high
     return is_wide and not _StrictRangeAnalysis(analysis.columns).find(argument).is_bounded
