@@ -1,4 +1,4 @@
-"""Queries as typed trees, with two front ends.
+"""Queries as typed trees, with two front ends: SQL and Python.
 
 The SQL front end, `confide.query.sql`, is not imported here: loading its parser is slow.
 """

@@ -1,4 +1,9 @@
-"""Python front end: `TableQuery`, which builds the same trees as SQL."""
+"""Python front end: `TableQuery`, which builds the same trees as SQL.
+
+``curator.table(name)`` returns a `TableQuery`. Its steps store *terms*, such as ``col("age")``,
+which do not know any table. When the query runs, `TableQuery.build` replaces every name by a
+declared column and returns the tree.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,6 +52,7 @@ from confide.query.tree import (
 __all__ = ["QueryRunner", "TableQuery"]
 
 On = str | Sequence[str] | Mapping[str, str] | None
+"""The columns on which a public table is joined; see `TableQuery.join`."""
 
 
 class QueryRunner(Protocol):
@@ -77,6 +83,8 @@ class _JoinStep:
 @dataclass(frozen=True, slots=True, eq=False)
 class TableQuery:
     """A query about a table, built step by step; every step returns a new query.
+
+    ``runner`` is the curator that answers it.
 
     >>> from confide.aggregates import count
     >>> from confide import col
@@ -150,8 +158,8 @@ class TableQuery:
 
     def is_bare(self) -> bool:
         """Return whether the query is only a table so far, without any clause."""
-        steps = (self.joins, self.conditions, self.keys, self.statistics, self.having_conditions)
-        return not any(steps) and not self.sorts and self.row_limit is None
+        clauses = (self.joins, self.conditions, self.keys, self.statistics, self.having_conditions)
+        return not any(clauses) and not self.sorts and self.row_limit is None
 
     def ask(self, **want: Unpack[QueryArgs]) -> Any:
         """Return the answer. Set its cost with `epsilon=`, `share=`, or `error=`, as for SQL."""
@@ -190,6 +198,7 @@ class TableQuery:
         )
 
     def _read_outputs(self, resolver: "_Resolver") -> tuple[tuple[Expression, ...], list[Output]]:
+        """Return the group keys, and the output columns: keys first, then statistics."""
         check_counts(len(self.keys), len(self.keys) + len(self.statistics))
         found = [(name, check_key(resolver.read(term))) for name, term in self.keys]
         keys = tuple(dict.fromkeys(key for _, key in found))
@@ -204,9 +213,10 @@ class TableQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
-    """Turns terms into expressions; ``aliases`` maps output names to their expressions.
+    """Turns terms into expressions over the columns in ``scope``.
 
-    A term used in several places is converted once and shared.
+    In HAVING and ORDER BY, ``aliases`` maps the names of output columns to their expressions. A
+    term used in several places is converted once; ``made`` caches results by the term's `id`.
     """
 
     scope: Scope
@@ -216,10 +226,8 @@ class _Resolver:
     def read(self, term: Term) -> Expression:
         found = self.made.get(id(term))
         if found is None:
-            found = self.made[id(term)] = (
-                term,
-                self._make(term),
-            )  # keeps the term alive, so its id stays unique
+            # Storing the term keeps it alive, so no other term can reuse its id.
+            found = self.made[id(term)] = term, self._make(term)
         return found[1]
 
     def _make(self, term: Term) -> Expression:
@@ -256,6 +264,7 @@ class _Resolver:
         return conjunction(read)
 
     def _find(self, name: str) -> Column:
+        """Return the column with this name, or with a name such as "wards.size"."""
         label: str | None = None
         if "." in name and not any(member.find(name) for member in self.scope.members):
             label, _, name = name.partition(".")
@@ -302,6 +311,7 @@ def _flatten(keys: Iterable[str | Term | Sequence[str | Term]]) -> Iterator[str 
 
 
 def _read_on(on: On) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of column names to join on, left side first."""
     match on:
         case None:
             return ()
@@ -314,6 +324,7 @@ def _read_on(on: On) -> tuple[tuple[str, str], ...]:
 
 
 def _read_tables(query: TableQuery, names: Names, prefix: str) -> Tables:
+    """Return the joined tables of a query; their aliases in the tree start with ``prefix``."""
     tables = start_tables(_read_member(query.table, names, "", f"{prefix}1"), prefix)
     for step in query.joins:
         member = _read_member(step.other, names, str(len(tables.scope.members)), tables.alias())
@@ -348,6 +359,4 @@ def _read_per_unit(query: TableQuery, names: Names, label: str, alias: str) -> M
 def _read_pair(pair: tuple[str, str], tables: Tables, member: Member) -> Pair:
     left, right = pair
     label, _, name = left.rpartition(".")
-    one = tables.scope.find(name, label or None)
-    other = Scope((member,)).find(right)
-    return one, other
+    return tables.scope.find(name, label or None), Scope((member,)).find(right)

@@ -1,7 +1,7 @@
 """Canonical SQL text: equal trees yield equal text.
 
-The text is valid input: parsing it returns the same tree, unless a declared column is called
-"unit". Stored answers are looked up by this text.
+The ledger finds stored answers by this text, and messages quote it. It is also valid input: parsing
+it returns the same tree, unless a declared column is called "unit".
 """
 
 import re
@@ -32,10 +32,12 @@ RESERVED_WORDS: Final = frozenset(
         *("union", "using", "values", "when", "where", "with", "xor"),
     }
 )
+"""Names that are always quoted, because the parser reads them as keywords."""
 MAX_QUOTED_LENGTH: Final = 70
 ATOM: Final = 9
 UNARY: Final = 8
 COMPARISON: Final = 4
+"""Precedence levels: of names and calls, of signs, and of comparisons."""
 INFIX_PRECEDENCE: Final = {
     F.OR: 1,
     F.AND: 2,
@@ -125,7 +127,7 @@ def short_text(expression: Expression) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Writes the expressions of one SELECT.
+    """Writes the expressions of one SELECT, whose group keys are ``keys``.
 
     ``first_alias`` is the alias of its first table, or "" to leave column names unqualified.
     """
@@ -134,9 +136,11 @@ class Writer:
     first_alias: str
 
     def output(self, output: Output) -> str:
+        """Return an output column: its expression and its name."""
         return f"{self.write(output.expression)} AS {quote_name(output.name)}"
 
     def unit(self) -> str:
+        """Return the name of the unit in the first table."""
         return f"{self.first_alias}.{UNIT}" if self.first_alias else UNIT
 
     def write(self, expression: Expression, min_precedence: int = 0) -> str:
@@ -145,15 +149,15 @@ class Writer:
         return text if precedence >= min_precedence else f"({text})"
 
     def _write(self, expression: Expression) -> tuple[str, int]:
-        """Return the text of an expression and its precedence."""
+        """Return the text of an expression, and the precedence of its outermost operator."""
         match expression:
             case Column(table=table, name=name):
                 return (f"{table}." if self.first_alias else "") + quote_name(name), ATOM
             case Literal():
                 text = _write_literal(expression)
                 return text, UNARY if text.startswith("-") else ATOM
-            case Key(index=place):
-                return self._write(self.keys[place])
+            case Key(index=index):
+                return self._write(self.keys[index])
             case AggregateCall():
                 return self._write_aggregate(expression), ATOM
             case Call(function=function, arguments=arguments) if function in INFIX_PRECEDENCE:
@@ -207,6 +211,7 @@ class Writer:
 
 
 def _write_body(query: Query | PerUnit, writer: Writer) -> list[str]:
+    """Return FROM and WHERE, with their keywords, as parts to be joined by spaces."""
     parts = ["FROM", _write_source(query.source)]
     if query.where is not None:
         parts += ["WHERE", writer.write(query.where)]
@@ -225,7 +230,8 @@ def _write_source(source: Source) -> str:
         case Join(left=left, right=right, kind=kind, on=on):
             writer = Writer((), first_alias=_first_alias(left))
             pairs = [
-                f"{writer.write(one, COMPARISON + 1)} = {writer.write(other)}" for one, other in on
+                f"{writer.write(expression, COMPARISON + 1)} = {writer.write(column)}"
+                for expression, column in on
             ]
             condition = " AND ".join(pairs) or f"{writer.unit()} = {right.alias}.{UNIT}"
             word = "LEFT JOIN" if kind is JoinKind.LEFT else "JOIN"
@@ -233,6 +239,7 @@ def _write_source(source: Source) -> str:
 
 
 def _first_alias(source: Source) -> str:
+    """Return the alias of the leftmost table of a source."""
     while isinstance(source, Join):
         source = source.left
     return source.alias

@@ -1,4 +1,9 @@
-"""Names, aliases and joins allowed in a query."""
+"""Names, aliases, and joins allowed in a query.
+
+Both front ends use it to turn names into columns and to build FROM. A *member* is a table or
+per-unit subquery in FROM, under the name that the analyst gave it, its *label*. Its *alias* is the
+name that the front end gave it in the tree, such as "t1".
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -51,7 +56,10 @@ class TableNames:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Names:
-    """All declared tables by name; names are case-insensitive, as in SQL."""
+    """All declared tables by name; lookups ignore case, as in SQL.
+
+    ``public`` are the columns of the public tables, with their types.
+    """
 
     tables: Mapping[str, TableNames]
 
@@ -106,7 +114,7 @@ def suggest_name(name: str, options: Iterable[str]) -> str:
 
 
 UNIT: Final = "unit"
-"""Name of the unit in every private table, unless a column has that name."""
+"""A name for the unit that works in every private table, unless a column has that name."""
 
 RESERVED_NAMES: Final = frozenset({UNIT, "the unit"})
 """Names that no column of a per-unit query can have.
@@ -118,7 +126,7 @@ expose it.
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """The unit of a member's rows: not a value, and never part of an expression."""
+    """The unit of a member's rows, as something to count or join; it is never an expression."""
 
     member: "Member"
 
@@ -127,8 +135,8 @@ class Unit:
 class Member:
     """A table or per-unit subquery under the analyst's name for it (``label``).
 
-    ``unit`` is the column that identifies the unit, if there is one. ``optional`` marks the right
-    side of a LEFT JOIN, whose rows may be missing.
+    ``unit`` is the name of the column that identifies the unit, or None. ``optional`` marks the
+    right side of a LEFT JOIN, whose rows may be missing.
     """
 
     source: Scan | PerUnit
@@ -155,7 +163,11 @@ def make_member(table: TableNames, label: str, alias: str) -> Member:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The members that a query can name, and the column names that USING has merged."""
+    """The members that a query can name.
+
+    ``merged`` are the column names, in lower case, that joined members share by USING. Elsewhere, a
+    name that several members have is ambiguous.
+    """
 
     members: tuple[Member, ...] = ()
     merged: frozenset[str] = frozenset()
@@ -218,11 +230,15 @@ PER_UNIT_ADVICE: Final = (
     "and MEDIAN or VAR_SAMP outside"
 )
 Pair = tuple[Expression | Unit, Column | Unit]
+"""Both sides of a join condition: an expression over earlier tables, and a new table's column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The joined tables of a query: the source in the tree and the names in scope."""
+    """The joined tables of a query: the source in the tree and the names in scope.
+
+    The aliases of the tables are ``prefix`` and a number.
+    """
 
     source: Source
     scope: Scope
@@ -252,6 +268,7 @@ class Tables:
         return Tables(source, self.scope.plus(optional, merged), self.prefix)
 
     def _match_units(self, member: Member, pairs: Sequence[Pair]) -> tuple[()]:
+        """Check that ``pairs`` joins a private table on the unit; return no pairs for the tree."""
         match list(pairs):
             case [(Unit(member=left), Unit())] if not left.optional:
                 pass
@@ -274,6 +291,7 @@ class Tables:
 
 
 def _match_public(pairs: Sequence[Pair]) -> tuple[tuple[Expression, Column], ...]:
+    """Return the pairs on which a public table is joined, checked to be comparable columns."""
     on = []
     for left, right in pairs:
         if isinstance(left, Unit) or isinstance(right, Unit):
@@ -289,7 +307,7 @@ def _match_public(pairs: Sequence[Pair]) -> tuple[tuple[Expression, Column], ...
 
 
 def _scanned_tables(source: Source) -> set[str]:
-    """Return the private tables whose own rows are in a source."""
+    """Return the private tables that a source reads row by row, not in a per-unit subquery."""
     match source:
         case Scan(table=table):
             return {table}
@@ -318,9 +336,9 @@ def make_per_unit(
     alias: str,
     unit: str = UNIT,
 ) -> Member:
-    """Return one row per unit of ``tables``, as a member of the outer query.
+    """Return a per-unit subquery over ``tables`` as a member of the outer query.
 
-    ``unit`` is the outer query's name for the unit.
+    ``where`` and ``outputs`` are those of the subquery. ``unit`` is the name of its unit column.
     """
     first = tables.scope.members[0]
     if first.unit is None:

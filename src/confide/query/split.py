@@ -1,4 +1,8 @@
-"""Cuts a query at its aggregates: below is what is measured, above is the public program."""
+"""Splits a query at its aggregates into a measured part and a public program.
+
+The planner measures the aggregates over the rows, with noise. The public program then computes the
+outputs, HAVING, ORDER BY, and LIMIT from the noisy aggregates, which costs nothing.
+"""
 
 from dataclasses import dataclass
 
@@ -10,7 +14,7 @@ __all__ = ["Program", "Split", "split_query"]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The part of a query that is computed from noisy groups, for free: the public program."""
+    """The public program: the part of a query that is computed from noisy groups."""
 
     outputs: tuple[Output, ...]
     having: Expression | None
@@ -40,9 +44,10 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A query cut at its aggregates.
+    """A query split at its aggregates.
 
-    ``aggregates`` are measured over the rows and groups of ``query``, in order of first occurrence.
+    ``aggregates`` are measured over the rows and groups of ``query``. They are distinct, and in the
+    order in which they first occur in ``program``.
     """
 
     query: Query
@@ -51,7 +56,7 @@ class Split:
 
 
 def split_query(query: Query) -> Split:
-    """Return a query cut at its aggregates."""
+    """Return a query split at its aggregates."""
     program = Program.of(query)
     parts = (part for top in program.expressions for part in walk(top))
     aggregates = dict.fromkeys(part for part in parts if isinstance(part, AggregateCall))

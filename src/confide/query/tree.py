@@ -1,4 +1,4 @@
-"""Relational nodes, `Query`, and checks across its parts."""
+"""`Query`, the typed tree that both front ends build, its nodes, and checks that both run."""
 
 import re
 from collections.abc import Sequence
@@ -120,7 +120,7 @@ MAX_OUTPUTS: Final = 200
 
 
 def check_key(expression: Expression) -> Expression:
-    """Return a group key, or raise UnsupportedQuery if it is not one."""
+    """Return a group key, or raise UnsupportedQuery if it has an aggregate or no column."""
     if has_aggregate(expression):
         raise UnsupportedQuery("groups are made of rows, before any aggregate; use HAVING")
     if not any(isinstance(part, Column) for part in walk(expression)):
@@ -129,7 +129,7 @@ def check_key(expression: Expression) -> Expression:
 
 
 def check_counts(keys: int, outputs: int) -> None:
-    """Raise UnsupportedQuery for too many keys or columns, before they are compared."""
+    """Raise UnsupportedQuery for too many keys or columns, before each is compared with others."""
     if keys > MAX_KEYS or outputs > MAX_OUTPUTS:
         raise UnsupportedQuery(
             f"an answer has at most {MAX_KEYS} keys and {MAX_OUTPUTS} columns; ask in parts"
@@ -143,7 +143,7 @@ def check_sorts(sorts: int) -> None:
 
 
 def check_output_name(name: str) -> str:
-    """Return the name of an output column, or raise UnsupportedQuery if it is not printable."""
+    """Return the name of an output column, or raise UnsupportedQuery for an unsuitable name."""
     if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
         raise UnsupportedQuery(
             f"a column of the answer needs a printable name of at most {MAX_NAME_LENGTH} "
@@ -153,7 +153,7 @@ def check_output_name(name: str) -> str:
 
 
 def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None:
-    """Raise UnsupportedQuery for an answer that is empty or has duplicate column names."""
+    """Raise UnsupportedQuery unless the answer has columns with types and distinct names."""
     if not outputs:
         raise UnsupportedQuery("nothing is asked; select a key or an aggregate such as COUNT(*)")
     if not keys and not any(has_aggregate(output.expression) for output in outputs):
@@ -161,21 +161,21 @@ def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None
     for output in outputs:
         if output.expression.kind is None:
             raise UnsupportedQuery(f"{output.name!r} is always NULL; leave it out")
-    twice = find_duplicate(outputs)
-    if twice is not None:
+    duplicate = find_duplicate(outputs)
+    if duplicate is not None:
         raise UnsupportedQuery(
-            f"two columns of the answer are called {outputs[twice].name!r}; rename one with AS"
+            f"two columns of the answer are called {outputs[duplicate].name!r}; rename one with AS"
         )
 
 
 def find_duplicate(outputs: Sequence[Output]) -> int | None:
-    """Return the index of the first output whose name occurs before it."""
+    """Return the index of the first output with the name of an earlier one, or None."""
     folded = [fold_name(output.name) for output in outputs]
-    return next((place for place, name in enumerate(folded) if name in folded[:place]), None)
+    return next((index for index, name in enumerate(folded) if name in folded[:index]), None)
 
 
 def check_sort(expression: Expression) -> Expression:
-    """Return a sort expression, or raise UnsupportedQuery if it is constant."""
+    """Return a sort expression, or raise UnsupportedQuery if it has no key and no aggregate."""
     if not any(isinstance(part, Key | AggregateCall) for part in walk(expression)):
         raise UnsupportedQuery(
             "an answer is sorted by keys, aggregates and its own columns; name one of them"

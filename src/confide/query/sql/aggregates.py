@@ -18,7 +18,7 @@ from confide.query.sql.patterns import match_aggregate, unit_types
 __all__ = ["read_own_statistic", "read_statistic"]
 
 VALUE_VARIABLES: Final = ("x", "y")
-"""Pattern variables that stand for expressions, in argument order."""
+"""Pattern variables that match row expressions, in the order of the aggregate's arguments."""
 UNITS_ONLY: Final = (
     "COUNT(DISTINCT ...) counts units only: one person can have very many values; "
     "to count values, group by them"
@@ -39,7 +39,7 @@ ADVICE: Final[dict[type[exp.Expr], str]] = {
 
 
 def read_own_statistic(node: exp.Expr, context: Context) -> Expression:
-    """Return a statistic of one unit's rows; only some aggregates support this."""
+    """Return a statistic of one unit's rows, for a per-unit subquery; few aggregates support it."""
     inner = node.this if type(node) is exp.Filter else node
     if type(inner) not in unit_types():
         raise UnsupportedQuery(PER_UNIT_ADVICE)
@@ -108,7 +108,7 @@ def _pattern_error(node: exp.Expr, context: Context) -> UnsupportedQuery:
 
 
 def _check_count(node: exp.Expr, context: Context) -> None:
-    """Raise UnsupportedQuery for arguments that COUNT does not support."""
+    """Raise UnsupportedQuery for arguments that COUNT does not support, such as several values."""
     if node.expressions:
         raise UnsupportedQuery(
             "COUNT takes one value: COUNT(*) counts rows, COUNT(x) those where x is not NULL"

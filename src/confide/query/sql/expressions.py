@@ -1,4 +1,4 @@
-"""Row expressions in SQL, converted node by node; unsupported nodes raise an error."""
+"""Conversion of the parser's nodes to typed expressions; unsupported nodes raise an error."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,10 +34,11 @@ F = Function
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The clause that contains an expression, and what the expression can refer to there.
+    """The clause that contains an expression, and the names that the expression can use there.
 
-    ``aggregate`` converts aggregates where they are allowed. ``aliases`` maps folded output names
-    to expressions; a column that is part of a key takes precedence over an alias, as in DuckDB.
+    ``aggregate`` converts aggregates, or is None where they are not allowed. ``aliases`` maps
+    output names, folded to lower case, to expressions. A column that occurs in one of the group
+    ``keys`` takes precedence over an alias, as in DuckDB.
     """
 
     statement: Statement
@@ -49,6 +50,7 @@ class Context:
 
 
 Reader = Callable[[exp.Expr, Context], Expression]
+"""Converts a node of one type."""
 
 
 def read_expression(node: exp.Expr, context: Context) -> Expression:
@@ -82,7 +84,7 @@ def read_integer(node: exp.Expr) -> int | None:
     text = str(node.this) if type(node) is exp.Literal and not node.args.get("is_string") else ""
     if not text.isascii() or not text.isdecimal():
         return None
-    # int() raises on very long digit strings; 39 digits already exceed every limit context.
+    # int() raises on very long digit strings; 39 digits already exceed every limit.
     return int((text.lstrip("0") or "0")[:39])
 
 
@@ -110,6 +112,7 @@ COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def _read_plain(node: exp.Expr, context: Context) -> Expression:
+    """Convert a node whose arguments are those of one function, in the same order."""
     function, names = DIRECT_FUNCTIONS[type(node)]
     context.statement.expect(node, *names, *DIALECT_ARGUMENTS.get(type(node), ()))
     children = list(_children(node, names))
@@ -165,7 +168,7 @@ def _read_column(node: exp.Expr, context: Context) -> Expression:
 
 
 def _is_result(node: exp.Expr, statement: Statement) -> bool:
-    """Return whether the node's name is the alias of a selected statistic."""
+    """Return whether the node's name is the alias of a statistic in the SELECT list."""
     statistics = (item for item in statement.root.expressions if item.find(*AGGREGATE_NODES))
     is_outside = node.find_ancestor(exp.Select) is statement.root
     return is_outside and fold_name(node.name) in {fold_name(item.alias) for item in statistics}
@@ -178,6 +181,7 @@ def _is_compared(node: exp.Expr) -> bool:
 
 
 def _is_key_part(name: str, context: Context) -> bool:
+    """Return whether a name refers to a column that occurs in a group key."""
     try:
         column = context.scope.find(name)
     except (UnknownName, UnsupportedQuery):
@@ -306,6 +310,7 @@ def _read_cast(node: exp.Expr, context: Context) -> Expression:
 
 
 def _read_word(node: exp.Expr) -> str:
+    """Return a keyword or string such as MONTH in upper case, or "" for any other node."""
     return node.name.upper() if type(node) in (exp.Var, exp.Literal) else ""
 
 

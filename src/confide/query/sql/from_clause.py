@@ -1,4 +1,4 @@
-"""FROM, JOIN, WITH and per-unit subqueries."""
+"""FROM, JOIN, WITH, and per-unit subqueries, and the SELECT lists and WHERE that both need."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -50,7 +50,10 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class TableResolver:
-    """The tables that FROM can name: declared tables and subqueries defined by WITH."""
+    """The tables that FROM can name: declared tables, and the ``subqueries`` defined by WITH.
+
+    The aliases of the tables in the tree are ``prefix`` and a number.
+    """
 
     statement: Statement
     names: Names
@@ -101,6 +104,7 @@ def read_where(statement: Statement, select: exp.Select, tables: Tables) -> Expr
 
 
 def _read_with(statement: Statement, names: Names) -> dict[str, exp.Select]:
+    """Return the subqueries defined by WITH, by name in lower case."""
     clause = statement.root.args.get("with_")
     if clause is None:
         return {}
@@ -152,6 +156,7 @@ def _read_member(node: exp.Expr, resolver: TableResolver, alias: str) -> Member:
 
 
 def _read_label(node: exp.Expr, resolver: TableResolver) -> str | None:
+    """Return the analyst's alias of a table or subquery, or None if it has none."""
     alias = node.args.get("alias")
     if alias is None:
         return None
@@ -183,14 +188,18 @@ def _read_per_unit(select: exp.Select, resolver: TableResolver, label: str, alia
 
 
 def _check_grouping(select: exp.Select, items: list[Item], context: Context) -> None:
+    """Raise UnsupportedQuery unless a subquery groups by the unit alone.
+
+    The unit may be given by its position in the SELECT list, by an alias, or by name.
+    """
     statement = context.statement
     group = select.args.get("group")
     if group is None:
         raise statement.refuse(select, _explain_ungrouped(select))
     statement.expect(group, "expressions")
     match group.expressions:
-        case [only] if (place := read_integer(only)) is not None:
-            node = items[place - 1].node if 1 <= place <= len(items) else only
+        case [only] if (position := read_integer(only)) is not None:
+            node = items[position - 1].node if 1 <= position <= len(items) else only
         case [exp.Column(table="") as column] if named := _find_alias(column.name, items):
             node = named
         case [only]:
@@ -220,6 +229,7 @@ def _find_alias(name: str, items: list[Item]) -> exp.Expr | None:
 
 
 def _is_unit(node: exp.Expr, context: Context) -> bool:
+    """Return whether a node names the unit of a table whose rows are never missing."""
     found = resolve_name(node, context)
     return isinstance(found, Unit) and found.member.optional is False
 
@@ -271,6 +281,7 @@ def _find(member: Member, name: str) -> Column | Unit:
 
 
 def _conjuncts(node: exp.Expr, statement: Statement) -> list[exp.Expr]:
+    """Return the conditions of an ON clause, which AND connects."""
     parts, waiting = [], [node]
     while waiting:
         part = strip_parentheses(waiting.pop())
@@ -306,5 +317,6 @@ def _read_pair(node: exp.Expr, both: Context) -> Pair:
 
 
 def _is_before(expression: Expression, alias: str) -> bool:
+    """Return whether an expression has columns, and only of other tables than ``alias``."""
     tables = {part.table for part in walk(expression) if isinstance(part, Column)}
     return bool(tables) and alias not in tables

@@ -1,4 +1,4 @@
-"""Mapping from parser nodes to our functions, and advice for unsupported nodes."""
+"""Mapping from the parser's nodes to confide's functions, and advice for unsupported nodes."""
 
 from typing import Final
 
@@ -68,7 +68,8 @@ DIRECT_FUNCTIONS: Final[dict[type[exp.Expr], tuple[Function | Shorthand, tuple[s
     exp.SplitPart: (F.SPLIT_PART, ("this", "delimiter", "part_index")),
     exp.StrPosition: (F.STRPOS, ("this", "substr")),
 }
-# Arguments that the dialect sets itself: division is floating-point, LEAST skips NULL.
+# Arguments that the parser itself sets for this dialect: division is floating-point, and LEAST
+# skips NULL.
 DIALECT_ARGUMENTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.Div: ("typed", "safe"),
     exp.DPipe: ("safe",),

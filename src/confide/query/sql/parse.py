@@ -1,7 +1,8 @@
-"""Length and nesting limits, the parser, and the check that every node argument is read.
+"""Limits on SQL text, the call to the parser, and errors that underline the text.
 
-The parser is recursive and accepts far more than confide supports. So length and nesting are
-limited before it runs. Afterwards every argument of every node must be read, or is refused.
+The parser (SQLGlot) is recursive and accepts far more than confide supports. So length and nesting
+are limited before it runs. Its nodes have named arguments; the modules that convert them call
+`Statement.expect` for every node, which refuses each argument that they would not read.
 """
 
 import logging
@@ -25,10 +26,10 @@ EXCERPT_WIDTH: Final = 70
 
 
 def underline(text: str, start: int, end: int) -> str:
-    r"""Return the line of ``text`` that contains ``start``, with carets below [start, end).
+    r"""Return the line of ``text`` that contains ``start``, with carets below a span.
 
-    A span over several lines is underlined to the end of its first line. A long line is
-    truncated around the span.
+    The span consists of the positions from ``start`` to just before ``end``. If it has several
+    lines, it is underlined to the end of its first line. A long line is truncated around it.
 
     >>> print(underline("SELECT *\nFROM visits", 7, 8))
     line 1: SELECT *
@@ -57,6 +58,7 @@ MAX_EXPRESSION_DEPTH: Final = 60
 MAX_JOINS: Final = 16
 MAX_NAME_LENGTH: Final = 100
 CALL_START: Final = re.compile(r"\w+\s*\(\s*\Z")
+"""The name and opening parenthesis of a function call, at the end of a string."""
 FIRST_TOKENS: Final = frozenset({T.SELECT, T.WITH, T.FROM})
 PREFIX_TOKENS: Final = frozenset(
     {T.NOT, T.DASH, T.PLUS, T.TILDE, T.INTERVAL, T.DISTINCT, T.ALL, T.ANY, T.SOME, T.EXISTS}
@@ -116,7 +118,7 @@ PARSER_EXCEPTIONS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A SQL query: its text, its tokens, and the parsed SELECT."""
+    """A SQL query: its text, the parsed SELECT (``root``), and its tokens."""
 
     text: str
     root: exp.Select
@@ -124,7 +126,7 @@ class Statement:
 
     @contextmanager
     def locating(self, node: exp.Expr) -> Iterator[None]:
-        """Underline ``node`` in errors raised inside that have no excerpt yet."""
+        """Add an excerpt that underlines ``node`` to errors raised inside, if they have none."""
         try:
             yield
         except (UnsupportedQuery, UnknownName) as refusal:
@@ -145,25 +147,25 @@ class Statement:
     def expect(self, node: exp.Expr, *known: str) -> None:
         """Raise UnsupportedQuery if a node has an argument other than ``known``.
 
-        Privacy: an unread argument (a window, a sample, a hint) would change the query without
-        leaving a trace in the tree.
+        Privacy: an argument that no code reads (a window, a sample, a hint) would change the query
+        without leaving a trace in the tree.
         """
         for name, value in node.args.items():
             if value and name not in known:
                 advice = CLAUSE_ADVICE.get(name, "this is not answered; leave it out")
-                inner = value[0] if isinstance(value, list) else value
-                at = inner if isinstance(inner, exp.Expr) else node
-                word = inner if isinstance(inner, str) else advice.split(" ", 1)[0]
-                raise self.refuse(at, advice, word.upper())
+                first = value[0] if isinstance(value, list) else value
+                underlined = first if isinstance(first, exp.Expr) else node
+                word = first if isinstance(first, str) else advice.split(" ", 1)[0]
+                raise self.refuse(underlined, advice, word.upper())
 
     def _span(self, node: exp.Expr) -> tuple[int, int]:
         """Return the span of a node in the text, or of its nearest ancestor with a known span."""
         at: exp.Expr | None = node
         while at is not None:
-            places = [part.meta for part in at.walk() if "start" in part.meta]
-            if places:
-                start = min(int(place["start"]) for place in places)
-                end = max(int(place["end"]) for place in places) + 1
+            spans = [part.meta for part in at.walk() if "start" in part.meta]
+            if spans:
+                start = min(int(span["start"]) for span in spans)
+                end = max(int(span["end"]) for span in spans) + 1
                 # Limit the search: starting at 0, it would be quadratic in the length of the text.
                 before = max(0, start - MAX_NAME_LENGTH)
                 is_named = not isinstance(at, exp.Func) or "start" in at.meta
@@ -192,7 +194,7 @@ class Statement:
         return end
 
 
-# Advice for unsupported arguments; its first word is searched for in the text.
+# Advice for unsupported arguments of nodes; the first word of the advice is underlined in the text.
 CLAUSE_ADVICE: Final = {
     "qualify": "QUALIFY is not answered; filter groups with HAVING",
     "windows": "WINDOW functions are not answered; group instead",
@@ -223,7 +225,7 @@ CLAUSE_ADVICE: Final = {
 
 
 def parse_statement(text: str) -> Statement:
-    """Return the single SELECT in a query; each limit is checked independently of the others."""
+    """Return the parsed SELECT of a query, or raise UnsupportedQuery."""
     if not isinstance(text, str) or not text.strip():
         raise UnsupportedQuery("a question is a text: SELECT COUNT(*) FROM table")
     if len(text) > MAX_SQL_LENGTH:
@@ -249,7 +251,11 @@ def _tokenize(text: str) -> list[Token]:
 
 
 def _check_tokens(text: str, tokens: list[Token]) -> list[Token]:
-    """Return the tokens of one statement whose nesting the parser can handle."""
+    """Return the tokens without final semicolons, or raise UnsupportedQuery.
+
+    They must be those of one SELECT, without unsupported tokens, and nested no deeper than the
+    parser can handle.
+    """
     while tokens and tokens[-1].token_type is T.SEMICOLON:
         tokens.pop()
     if not tokens:
@@ -313,6 +319,7 @@ def _check_commas(text: str, tokens: Sequence[Token]) -> None:
 
 
 def _drop_prefixes(opened: list[TokenType]) -> None:
+    """Remove the prefix operators at the end of ``opened``, whose operand is complete."""
     while opened and opened[-1] in PREFIX_TOKENS:
         opened.pop()
 
@@ -325,7 +332,7 @@ def _allow_log(_record: logging.LogRecord) -> bool:
     return not PARSING.get()
 
 
-# The parser's warnings quote the query; while parsing, the error message says enough.
+# The parser's warnings quote the query, so they are not logged; the caller gets an error instead.
 logging.getLogger("sqlglot").addFilter(_allow_log)
 
 
@@ -352,6 +359,7 @@ def _parse(text: str, tokens: list[Token]) -> exp.Select:
 
 
 def _locate_error(text: str, error: ParseError) -> UnsupportedQuery:
+    """Return the error for SQL that the parser rejects, with the rejected word underlined."""
     first = error.errors[0] if error.errors else {}
     line, column = int(first.get("line") or 1), int(first.get("col") or 1)
     word = str(first.get("highlight") or "")
@@ -380,7 +388,10 @@ def _gap_error(text: str, start: int, end: int) -> UnsupportedQuery:
 
 
 def _check_depth(text: str, root: exp.Expr) -> None:
-    """Raise UnsupportedQuery for long chains such as 1 + 1 + ...; AND and OR chains count once."""
+    """Raise UnsupportedQuery for a tree that is too deep, such as that of 1 + 1 + ...
+
+    A chain of AND or of OR counts as one level.
+    """
     waiting: list[tuple[exp.Expr, int]] = [(root, 1)]
     while waiting:
         node, level = waiting.pop()
@@ -390,5 +401,5 @@ def _check_depth(text: str, root: exp.Expr) -> None:
                 excerpt=underline(text, 0, len(text)),
             )
         for child in node.iter_expressions():
-            same = type(child) is type(node) and isinstance(node, exp.Connector)
-            waiting.append((child, level if same else level + 1))
+            is_chain = type(child) is type(node) and isinstance(node, exp.Connector)
+            waiting.append((child, level if is_chain else level + 1))

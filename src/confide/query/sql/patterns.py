@@ -1,6 +1,7 @@
 """Matching of parsed calls against the patterns of registered aggregates.
 
-Patterns go through the same parser as the analyst's query, so both are compared as trees.
+A pattern is SQL in which x, y, q, and unit are variables, such as "QUANTILE_CONT(x, q)". Patterns
+go through the same parser as the analyst's query, so both are compared as trees.
 """
 
 from collections.abc import Iterator
@@ -18,14 +19,15 @@ __all__ = ["PatternMatch", "is_registered", "match_aggregate", "unit_types"]
 VARIABLES: Final = frozenset({"x", "y", "q", "unit"})
 OPERANDS: Final = frozenset({"this", "expression", "expressions"})
 MEANINGLESS: Final = frozenset({"big_int", "nulls_first"})
-"""Arguments that change no aggregate: NULL is always skipped."""
+"""Node arguments that the parser sets but that change no aggregate, since NULL is skipped."""
 
 
 @dataclass(slots=True)
 class PatternMatch:
-    """A pattern that matches a call, and the nodes that match its variables.
+    """A pattern that matches a call, and the nodes that match its variables (``parts``).
 
-    ``pairs`` lists the compared nodes, each with the arguments that the pattern has too.
+    ``pairs`` lists the nodes of the call that were compared, each with the names of the arguments
+    that the pattern's node has too.
     """
 
     function: AggregateFunction
@@ -42,8 +44,8 @@ class PatternMatch:
 def match_aggregate(node: exp.Expr) -> PatternMatch | None:
     """Return the most specific match of a call, or None.
 
-    The match with the most fixed nodes wins, and among those the one with the fewest unread
-    arguments.
+    That is the match with the most nodes other than variables and, among those, with the fewest
+    unread arguments.
     """
     matches = [match for match in _candidates() if _match_node(_template(match), node, match)]
     return max(matches, key=lambda match: (len(match.pairs), -match.unread), default=None)
@@ -55,7 +57,7 @@ def is_registered(node: exp.Expr) -> bool:
 
 
 def unit_types() -> frozenset[type[exp.Expr]]:
-    """Return the node types that start a pattern of an aggregate available for one unit's rows."""
+    """Return the node types of the calls that aggregate one unit's rows in a per-unit subquery."""
     return frozenset(
         type(_template(match)) for match in _candidates() if match.function.unit_form is not None
     )
@@ -84,14 +86,17 @@ def _arguments(node: exp.Expr) -> frozenset[str]:
 
 
 def _has_name(template: exp.Expr, node: exp.Expr) -> bool:
-    """Return whether two nodes call the same function; only unknown functions carry a name."""
+    """Return whether two nodes call the same function.
+
+    The type of a node identifies the function, unless the parser does not know it.
+    """
     if type(template) is not type(node):
         return False
     return type(node) is not exp.Anonymous or template.name.upper() == node.name.upper()
 
 
 def _match_node(template: exp.Expr, node: exp.Expr, match: PatternMatch) -> bool:
-    """Return whether two nodes match, and record in ``match`` the values of the variables."""
+    """Return whether two nodes match, and record in ``match`` the nodes of the variables."""
     if isinstance(template, exp.Column) and template.name in VARIABLES:
         match.parts[template.name] = node
         return True
@@ -111,7 +116,8 @@ def _match_value(template: Any, value: Any, match: PatternMatch) -> bool:
             return _match_node(template, value, match)
         case list(), list():
             return len(template) == len(value) and all(
-                _match_value(one, other, match) for one, other in zip(template, value, strict=True)
+                _match_value(part, given, match)
+                for part, given in zip(template, value, strict=True)
             )
         case _:
             return bool(template == value)

@@ -1,4 +1,4 @@
-"""SELECT, GROUP BY, HAVING, ORDER BY, and LIMIT."""
+"""SELECT, GROUP BY, HAVING, ORDER BY, and LIMIT; entry point of the SQL front end."""
 
 from dataclasses import replace
 
@@ -77,7 +77,7 @@ def read_sql(text: str, names: Names) -> Query:
 
 
 def _read_keys(statement: Statement, items: list[Item], scope: Scope) -> tuple[Expression, ...]:
-    """Return the keys in GROUP BY, or in SELECT DISTINCT, which forms the same groups."""
+    """Return the keys in GROUP BY, or the columns of SELECT DISTINCT, which are keys too."""
     select = statement.root
     group, distinct = select.args.get("group"), select.args.get("distinct")
     if distinct is not None:
@@ -102,7 +102,11 @@ def _read_keys(statement: Statement, items: list[Item], scope: Scope) -> tuple[E
 
 
 def _find_key(node: exp.Expr, items: list[Item], scope: Scope) -> exp.Expr:
-    """Return the node that a key refers to by position or by an alias that is not a column."""
+    """Return the node of a key in GROUP BY.
+
+    If the key is a position in the SELECT list, or an alias that is not a column's name, that is
+    the node of the item it refers to.
+    """
     if type(node) is exp.Literal and not node.args.get("is_string"):
         return items[_read_position(node, len(items))].node
     if type(node) is exp.Column and not node.args.get("table"):
@@ -113,6 +117,7 @@ def _find_key(node: exp.Expr, items: list[Item], scope: Scope) -> exp.Expr:
 
 
 def _read_position(node: exp.Expr, count: int) -> int:
+    """Return the index that a position from 1 to ``count`` refers to."""
     position = read_integer(node)
     if position is None or not 1 <= position <= count:
         raise UnsupportedQuery(f"places of what is selected go from 1 to {count}")
