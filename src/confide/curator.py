@@ -1,4 +1,8 @@
-"""`Curator`: the public entry point, built from a planner and an executor."""
+"""`Curator`: the public entry point, built from a planner and an executor.
+
+The planner turns a query into a plan, without reading rows. The executor charges for a plan, lets
+the engine read rows, and commits the noisy result to the ledger.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -67,10 +71,10 @@ class BudgetState:
 class Preview:
     """The predicted cost and error of an answer, computed without reading data or spending budget.
 
-    ``errors`` are half-widths. For chosen keys, ``regret`` is how far the count of a chosen key may
-    fall short of the best. Both hold at ``confidence``, which defaults to 95%. If ``reused`` is
-    true, the caller can have a stored answer for free; cost and errors are then those of a new
-    answer.
+    ``errors`` are the half-widths of the columns' intervals, or None if they depend on the data.
+    For chosen keys, ``regret`` is how far the count of a chosen key may fall short of the best.
+    Both hold at ``confidence``, which defaults to 95%. If ``reused`` is true, the caller can have a
+    stored answer for free; cost and errors are then those of a new answer.
     """
 
     cost: Cost
@@ -94,12 +98,13 @@ class Preview:
         return self._noted(f"{text}; {level} half-widths: {widths}")
 
     def _noted(self, line: str) -> str:
+        """Return a line of text, followed by the notes."""
         return "\n".join((line, *self.notes))
 
 
 @show_keywords
 class Curator(StatisticMethods, WatchMethods):
-    """Answers queries on private data with noise, charging one budget."""
+    """Answers queries on private data with noise, and charges them to one budget."""
 
     def __init__(
         self,
@@ -187,7 +192,7 @@ class Curator(StatisticMethods, WatchMethods):
         """
         payable, price = self._payable(query), Price.of(want)
         share, level = self._planner.share_for(payable, price), price.level
-        cost, reused = self.cost(share), self._is_kept(payable, price)
+        cost, reused = self.cost(share), self._is_stored(payable, price)
         plan, limit = payable.at(share), find_max_share(self._planner.pricing, self.analyst)
         needs_confirmation = share.fraction > limit and not reused
         notes = (*plan.notes, confirmation_note(limit)) if needs_confirmation else plan.notes
@@ -216,13 +221,13 @@ class Curator(StatisticMethods, WatchMethods):
         """Return the stored answer that is free for the caller, or None."""
         payable = self._payable(query)
         found = self._executor.match(payable, None, QueryOptions()).settlement
-        return None if found is None else _again(self._executor, payable, found)
+        return None if found is None else _restore_answer(self._executor, payable, found)
 
     def recall(self, entry: int) -> Answer | None:
         """Return the stored answer of a ledger entry, for free.
 
-        The result is None if the entry has no answer, if it paid for something other than one
-        query, or if the declaration has changed since.
+        Return None if the entry has no answer, if it paid for something other than one query, or if
+        the declaration has changed since.
         """
         kept = self.ledger.answer(entry)
         if kept is None:
@@ -231,10 +236,10 @@ class Curator(StatisticMethods, WatchMethods):
         if question.fingerprint != self._executor.fingerprint or question.text.startswith("{"):
             return None
         settlement = Settlement(kept.noisy, kept.receipt, ZERO_COST, reused=True)
-        return _again(self._executor, self._payable(question.text), settlement)
+        return _restore_answer(self._executor, self._payable(question.text), settlement)
 
     def cost(self, share: Share) -> Cost:
-        """Return a share of the budget with its epsilon, at the budget's delta."""
+        """Return the cost of a share of the budget, with its epsilon at the budget's delta."""
         return self._planner.pricing.cost(share)
 
     @property
@@ -287,7 +292,7 @@ class Curator(StatisticMethods, WatchMethods):
         """Return an explanation of a query, without reading rows or spending budget."""
         payable, price = self._payable(query), Price.of(want)
         share, level = self._planner.share_for(payable, price), price.level
-        cost, reused = self.cost(share), self._is_kept(payable, price)
+        cost, reused = self.cost(share), self._is_stored(payable, price)
         return payable.at(share).explain(cost, reused=reused, level=level)
 
     @property
@@ -303,7 +308,7 @@ class Curator(StatisticMethods, WatchMethods):
     def _payable(self, statement: str | TableQuery) -> QueryPayable | TopKeysPayable:
         return self._planner.payable(split_query(self._planner.read(statement)))
 
-    def _is_kept(self, payable: QueryPayable | TopKeysPayable, price: Price) -> bool:
+    def _is_stored(self, payable: QueryPayable | TopKeysPayable, price: Price) -> bool:
         """Return whether a stored answer would be returned for free."""
         return self._executor.match(payable, price, QueryOptions()).settlement is not None
 
@@ -312,13 +317,13 @@ class Curator(StatisticMethods, WatchMethods):
         split = split_query(query)  # measurement below the cut, public program above
         payable = self._planner.payable(split)  # no price yet
         plan, noisy, settlement = self._executor.execute(payable, price, options)
-        return _show(self._executor, payable, plan, noisy, settlement)
+        return _make_answer(self._executor, payable, plan, noisy, settlement)
 
 
 def paid_only(curator: Curator) -> Curator:
-    """Return the same curator, whose methods return what is paid for already, and nothing else.
+    """Return the same curator, limited to answers that are already paid for.
 
-    They raise `NotPaid` for anything that would have to be charged.
+    Its methods raise `NotPaid` for anything that would have to be charged.
     """
     limited = copy(curator)
     limited._executor = replace(curator._executor, is_paid_only=True)  # noqa: SLF001  # of a copy
@@ -336,18 +341,20 @@ class _StoredAnswers:
         """Return the stored answers that are free for the caller."""
         identity = self.executor.identify_text(self.payable.identity)
         found = self.executor.ledger.answers(identity)
-        return tuple(_again(self.executor, self.payable, settlement_of(one)) for one in found)
+        return tuple(
+            _restore_answer(self.executor, self.payable, settlement_of(stored)) for stored in found
+        )
 
 
-def _again(
+def _restore_answer(
     executor: Executor, payable: QueryPayable | TopKeysPayable, settlement: Settlement
 ) -> Answer:
-    """Return a stored answer: the same values, at no cost."""
+    """Return the `Answer` of a stored settlement: the same values, at no cost."""
     plan = payable.at(settlement.receipt.share)
-    return _show(executor, payable, plan, plan.decode(settlement.payload), settlement)
+    return _make_answer(executor, payable, plan, plan.decode(settlement.payload), settlement)
 
 
-def _show(
+def _make_answer(
     executor: Executor,
     payable: QueryPayable | TopKeysPayable,
     plan: QueryPlan,

@@ -1,7 +1,8 @@
-"""Planning, charging, measuring, and committing; every layer above is a client of this package.
+"""Planning, charging, measuring, and committing.
 
-A choice reads the score of every candidate, and a watch reads one value per query. Their cost
-covers all of these readings and is charged before the first one.
+`Curator`, the statistics, and the server use this package to run queries. A choice reads the score
+of every candidate, and a watch reads one value per query. Their cost covers all of these readings
+and is charged before the first one.
 """
 
 from confide.execution.batch import choose_among, pair_candidates

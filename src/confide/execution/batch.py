@@ -1,4 +1,8 @@
-"""Several queries on one charge: `release` answers all of them, `choose` picks one."""
+"""Several queries on one charge: `Curator.release` and `Curator.choose`.
+
+`release_batch` answers all queries, and divides the cost among them so that errors are small.
+`choose_among` returns the candidate whose query has about the greatest value, without the value.
+"""
 
 import json
 import math
@@ -46,7 +50,7 @@ MAX_WEIGHT = Fraction(10**100)
 class Batch:
     """Distinct queries with their weights.
 
-    ``positions`` gives, for each query of the caller, its index among the distinct ones.
+    ``positions`` gives, for each query of the caller, its index among the distinct queries.
     """
 
     queries: tuple[Query, ...]
@@ -56,7 +60,7 @@ class Batch:
     @classmethod
     @refusing
     def of(cls, queries: Sequence[Query], weights: Sequence[Number] | None) -> "Batch":
-        """Return a batch; a repeated query is answered once, and its weights are added."""
+        """Return a batch; queries that are equal become one, and their weights are added."""
         if weights is not None and (isinstance(weights, str) or not isinstance(weights, Iterable)):
             raise BadDeclaration(f"weights must be a list, one a question, got {weights!r}")
         given = [Fraction(1)] * len(queries) if weights is None else list(weights)
@@ -88,10 +92,10 @@ def plan_batch(planner: Planner, batch: Batch, share: Share) -> tuple[tuple[Shar
              error of a query is the mean squared noise over its numeric columns, times its weight.
     Claim:   the plans together cost at most ``share``. For queries whose errors do not depend on
              the data, the weighted squared errors add up to at most their sum under equal shares.
-    Why:     losses add up as shares do, because epsilon, mu^2 and divergences do. The variance of
+    Why:     losses add up as shares do, because epsilon, mu^2, and divergences do. The variance of
              the noise for a share s is proportional to s**-2 under pure accounting, otherwise to
-             1 / s, up to rounding to integers. If rounding reverses the comparison, shares stay
-             equal.
+             1 / s, up to rounding to integers. If equal shares still give the smaller sum of
+             errors, because of rounding, they are used instead.
     Checked: tests/curator/test_batches.py.
     """
     equal = Share(share.units // len(batch.queries))
@@ -114,7 +118,7 @@ def _read_weight(weight: Number) -> Fraction:
 
 
 def _plan_each(planner: Planner, batch: Batch, shares: Sequence[Share]) -> list[tuple[Share, Plan]]:
-    """Return a plan for each query; all answers together must fit the size limit of one."""
+    """Return each query's share and plan, or refuse too many noisy values in all plans together."""
     plans: list[tuple[Share, Plan]] = []
     for share, query in zip(shares, batch.queries, strict=True):
         plans.append((share, planner.plan(query, share)))
@@ -123,7 +127,7 @@ def _plan_each(planner: Planner, batch: Batch, shares: Sequence[Share]) -> list[
 
 
 def _weighted_errors(plans: Sequence[tuple[Share, Plan]], batch: Batch) -> list[float | None]:
-    """Return the squared error of each query, times its weight."""
+    """Return the squared error of each query, times its weight; None if `square_error` is None."""
     errors = [square_error(plan) for _, plan in plans]
     return [
         None if error is None else float(weight) * error
@@ -134,22 +138,23 @@ def _weighted_errors(plans: Sequence[tuple[Share, Plan]], batch: Batch) -> list[
 def square_error(plan: Plan) -> float | None:
     """Return the mean squared noise over the numeric columns.
 
-    None if it depends on the data, if there is no numeric column, or if it overflows a double.
+    Return None if it depends on the data, if there is no numeric column, or if it overflows a
+    double.
     """
     if None in predict_errors(plan).values():
         return None
     noise = noise_sample(plan)
-    asked = [output.expression for output in plan.query.outputs]
-    statistics = [one for one in plan.statistics if one.aggregate in asked]
+    expressions = [output.expression for output in plan.query.outputs]
+    statistics = [each for each in plan.statistics if each.aggregate in expressions]
     with np.errstate(over="ignore"):
-        squares = [np.mean(estimate(one, plan, noise) ** 2) for one in statistics]
+        squares = [np.mean(estimate(statistic, plan, noise) ** 2) for statistic in statistics]
     mean = float(np.mean(squares)) if squares else math.inf
     return mean if math.isfinite(mean) else None
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasePayable:
-    """A batch of queries that are planned together."""
+    """A batch of queries that one charge pays for, before its price is set."""
 
     planner: Planner
     batch: Batch
@@ -168,13 +173,13 @@ class ReleasePayable:
 
 @dataclass(frozen=True, slots=True)
 class PricedRelease:
-    """A share and a plan for each query; one hold pays for all readings."""
+    """The share and the plan of each query of a batch; one hold pays for all readings."""
 
     planned: tuple[tuple[Share, Plan], ...]
 
     @property
     def failure(self) -> Fraction:
-        """The probability that, in any answer, releasing a key reveals a single unit."""
+        """The probability with which partition selection may violate its bound in any answer."""
         return sum((plan.failure for _, plan in self.planned), Fraction(0))
 
     @property
@@ -183,31 +188,32 @@ class PricedRelease:
         return len(self.planned)
 
     def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> list[NoisyMeasurement]:
-        """Return the noisy totals of each query."""
+        """Read the rows for each query, and return its noisy values."""
         return [
             add_noise(engine.run(plan.measurement, hold), plan, entropy) for _, plan in self.planned
         ]
 
     def encode(self, noisy: list[NoisyMeasurement]) -> Payload:
         """Return the payload that the ledger stores."""
-        return {"answers": [one.to_json() for one in noisy], "sizes": self._sizes()}
+        return {"answers": [answer.to_json() for answer in noisy], "sizes": self._grid_steps()}
 
     def decode(self, payload: Payload) -> list[NoisyMeasurement]:
         """Return the stored measurements; refuse them if their grids differ from the plans'."""
-        check_grid_steps(payload, self._sizes())
+        check_grid_steps(payload, self._grid_steps())
         return list(map(NoisyMeasurement.from_json, payload["answers"]))
 
-    def _sizes(self) -> list[list[str]]:
+    def _grid_steps(self) -> list[list[str]]:
         return [grid_steps(plan) for _, plan in self.planned]
 
 
 def release_batch(
     executor: Executor, batch: Batch, price: Price, options: QueryOptions
 ) -> tuple[Answer, ...]:
-    """Return the answers to all queries, in their order, from one charge.
+    """Return the answers to all queries of the caller, in their order, from one charge.
 
-    Claim:   the batch costs the share granted.
-    Why:     `plan_batch`; one hold pays for as many readings as there are distinct queries.
+    Claim:   the batch costs the share charged for it.
+    Why:     its plans together cost at most that (see `plan_batch`), and one hold pays for as many
+             readings as there are distinct queries.
     Checked: tests/curator/test_batches.py.
     """
     payable = ReleasePayable(executor.planner, batch)
@@ -216,12 +222,12 @@ def release_batch(
     answers = [
         Answer(
             plan,
-            totals,
-            ZERO_COST if settlement.reused else cost(part),
+            measurement,
+            ZERO_COST if settlement.reused else cost(share),
             settlement.receipt,
             settlement.reused,
         )
-        for (part, plan), totals in zip(priced.planned, noisy, strict=True)
+        for (share, plan), measurement in zip(priced.planned, noisy, strict=True)
     ]
     return tuple(answers[position] for position in batch.positions)
 
@@ -270,7 +276,8 @@ class ChoosePayable:
     @property
     def identity(self) -> str:
         """The candidates and their queries, as JSON."""
-        return json.dumps({"choose": [[n, canonical(one)] for n, one in self.queries.items()]})
+        scores = [[name, canonical(query)] for name, query in self.queries.items()]
+        return json.dumps({"choose": scores})
 
     def at(self, share: Share) -> "PricedChoice":
         """Return the selection plan for a share of the budget."""
@@ -281,27 +288,27 @@ class ChoosePayable:
 
 @dataclass(frozen=True, slots=True)
 class PricedChoice:
-    """A single use of the selector on all scores."""
+    """A choice with its price: one use of the selector on the scores of all candidates."""
 
-    contest: CandidatePlan
+    selection: CandidatePlan
     failure: Fraction = Fraction(0)
 
     @property
     def readings(self) -> int:
         """The number of readings: one for each candidate."""
-        return len(self.contest.plans)
+        return len(self.selection.plans)
 
     def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> int:
         """Return the index of the chosen candidate."""
-        sealed = [engine.run(plan.measurement, hold) for plan in self.contest.plans]
-        return choose_candidate(sealed, self.contest, entropy)
+        sealed = [engine.run(plan.measurement, hold) for plan in self.selection.plans]
+        return choose_candidate(sealed, self.selection, entropy)
 
     def encode(self, noisy: int) -> Payload:
         """Return the payload that the ledger stores."""
         return {"place": noisy}
 
     def decode(self, payload: Payload) -> int:
-        """Return the stored index."""
+        """Return the stored index of the chosen candidate."""
         return int(payload["place"])
 
 
@@ -310,12 +317,14 @@ def choose_among(
 ) -> Choice:
     """Return one candidate; a higher score makes a candidate more likely to be chosen.
 
-    Claim:   the choice costs the share granted, regardless of the number of candidates.
+    ``scores`` maps the name of each candidate to the query that scores it.
+
+    Claim:   the choice costs the share charged for it, regardless of the number of candidates.
     Why:     a choice is one use of its selector, whose loss is at most that of the share.
     Source:  [MT07], [MS20], through `confide.plan.selection.plan_candidates`.
     Checked: tests/curator/test_selection.py.
     """
-    queries = {name: executor.planner.read_score(asked) for name, asked in scores.items()}
+    queries = {name: executor.planner.read_score(query) for name, query in scores.items()}
     payable = ChoosePayable(executor.planner, queries)
     priced, index, settlement = executor.execute(payable, price, options)
     return Choice(
@@ -323,15 +332,15 @@ def choose_among(
         settlement.cost,
         settlement.receipt,
         reused=settlement.reused,
-        regret=priced.contest.regret(),
+        regret=priced.selection.regret(),
     )
 
 
 def allocate(errors: Sequence[float | None], total: Share, power: int) -> tuple[Share, ...]:
-    """Return the share of each query that minimizes the sum of the weighted squared errors.
+    """Return a share for each query, such that the sum of weighted squared errors is minimal.
 
-    ``errors`` are the weighted squared errors that equal shares would give, None where they depend
-    on the data. With a share s, an error is proportional to s**-``power``.
+    ``errors`` are the weighted squared errors that equal shares would give, or None for queries
+    whose error depends on the data. With a share s, an error is proportional to s**-``power``.
 
     Law:     each query without a known error gets an equal share; the others divide the rest in
              proportion to errors ** (1 / (power + 1)).

@@ -1,4 +1,9 @@
-"""`Executor`: matches, charges, measures, and commits one payable at a time."""
+"""`Executor`: charges, measures, and commits one payable at a time.
+
+A *payable* is anything that one charge can buy: a query, a choice, a release, or a statistic. The
+executor first looks for a stored answer in the ledger. Without one, it reserves the cost, lets the
+engine read rows, and commits the noisy result.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -49,9 +54,11 @@ MAX_KEY_LENGTH = 200
 
 @dataclass(frozen=True, slots=True)
 class QueryOptions:
-    """Options of a query: ``fresh`` pays for a new answer, ``key`` makes a retry safe.
+    """Options of a query.
 
-    ``confirm`` allows a cost above the owner's ``max_share_per_query``.
+    ``fresh`` pays for a new answer even if one is stored. ``key`` is the caller's idempotency key,
+    which makes a retry safe, or "". ``confirm`` allows a cost above the owner's
+    ``max_share_per_query``.
     """
 
     fresh: bool = False
@@ -70,16 +77,19 @@ class QueryOptions:
         if key is None:
             return cls(fresh, confirm=confirm)
         if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
-            said = repr(key) if len(repr(key)) <= MAX_KEY_LENGTH else f"one of {len(key)}"
+            shown = repr(key) if len(repr(key)) <= MAX_KEY_LENGTH else f"one of {len(key)}"
             raise BadDeclaration(
-                f"key must be a text of 1 to {MAX_KEY_LENGTH} printable characters, got {said}"
+                f"key must be a text of 1 to {MAX_KEY_LENGTH} printable characters, got {shown}"
             )
         return cls(fresh, key, confirm)
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """A committed answer: the released payload, its receipt, and the cost of this request."""
+    """A committed answer: the released payload, its receipt, and the cost of this request.
+
+    If ``reused``, the answer was stored before, and ``cost`` is zero.
+    """
 
     payload: Payload
     receipt: Receipt
@@ -95,8 +105,9 @@ class NotPaid(Exception):
 class Executor:
     """The ledger and the engine, acting for one analyst: the only path from rows to answers.
 
-    With ``is_paid_only`` nothing is charged: it returns stored answers, resumes charges that wait
-    under their key, and raises `NotPaid` for any other query.
+    ``fingerprint`` is a hash of the declaration: an answer is reused only under the same one. With
+    ``is_paid_only``, the executor never charges: it returns stored answers, resumes charges that a
+    crash left pending under their key, and raises `NotPaid` for any other query.
     """
 
     ledger: Ledger
@@ -112,6 +123,8 @@ class Executor:
         self, payable: Payable[P], price: Price, options: QueryOptions
     ) -> tuple[P, Any, Settlement]:
         """Charge for a payable, measure it, and commit the result, or return its stored answer.
+
+        The result is the plan, the released values, and the settlement.
 
         Claim:   no row is read before the charge is on disk, and only committed values are
                  returned.
@@ -133,7 +146,10 @@ class Executor:
         return plan, plan.decode(settlement.payload), settlement
 
     def match(self, payable: Payable[Any], price: Price | None, options: QueryOptions) -> "Request":
-        """Return a request; with ``error=``, a stored answer counts only if accurate enough."""
+        """Return the request for a payable.
+
+        If the price is given as ``error=``, a stored answer is reused only if it is that accurate.
+        """
         identity = self.identify_text(payable.identity)
         if price is None or price.error is None or not isinstance(payable, QueryPayable):
             return self.open(identity, options)
@@ -147,10 +163,10 @@ class Executor:
     ) -> "Request":
         """Return a request: settled if the ledger has its answer, otherwise to be charged.
 
-        It takes the newest stored answer that satisfies ``is_enough``, if that is passed.
+        Its answer is the newest stored one that satisfies ``is_enough``, if that is passed.
 
         Raises:
-            NotPaid: it would have to be charged, and this executor is not to charge.
+            NotPaid: the query would have to be charged, and this executor never charges.
         """
         pending = self.ledger.resume(identity, options.key) if options.key else None
         if isinstance(pending, StoredAnswer):
@@ -168,6 +184,7 @@ class Executor:
     def _find(
         self, identity: QueryIdentity, is_enough: Callable[[StoredAnswer], bool] | None
     ) -> StoredAnswer | None:
+        """Return the newest stored answer that satisfies ``is_enough``, or None."""
         newest = self.ledger.stored(identity)
         if newest is None or is_enough is None or is_enough(newest):
             return newest
@@ -180,13 +197,16 @@ class Executor:
         return QueryIdentity(text, self.fingerprint, self.analyst, self.purpose)
 
     def identify_terms(self, terms: Mapping[str, object]) -> QueryIdentity:
-        """Return the identity of terms, encoded as JSON, which no SQL query equals."""
+        """Return the identity of anything but a query: its terms as JSON, which is not SQL."""
         return self.identify_text(json.dumps(terms))
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """A query in progress: already settled, or to be reserved and committed.
+
+    ``settlement`` is that of a stored answer. ``pending`` is a charge that a crash left without an
+    answer under the same key. At most one of them is present.
 
     Claim:   of all readings and noise draws under one charge, across crashes and retries, exactly
              one draw is shown.
@@ -250,8 +270,8 @@ class Request:
 def _is_accurate_enough(payable: QueryPayable, price: Price, stored: StoredAnswer) -> bool:
     """Return whether every known half-width of a stored answer is at most ``price.error``."""
     found = payable.at(stored.receipt.share).errors(price.confidence).values()
-    wanted = float_above(positive("error", price.error))
-    return all(width <= wanted for width in found if width is not None)
+    target = float_above(positive("error", price.error))
+    return all(width <= target for width in found if width is not None)
 
 
 def _is_encodable(value: str) -> bool:
@@ -275,7 +295,7 @@ def find_ledger(
 ) -> Ledger:
     """Return the ledger of a budget: opened at an address, passed as an object, or in memory.
 
-    If queries may group by undeclared keys, half of delta is reserved for key selection.
+    If queries may group by undeclared keys, half of delta is set aside for partition selection.
     """
     if limits is not None and not isinstance(limits, Limits):
         raise BadDeclaration(f"limits must be such as Limits(...), got {limits!r}")

@@ -1,4 +1,8 @@
-"""`Planner`: reads queries and plans them at a price, from the declaration alone."""
+"""`Planner`: reads queries and plans them at a price, from the declaration alone.
+
+The curator uses it for previews, and the executor for answers. A query is read into a tree, split
+at its aggregates, and becomes a payable. At a share of the budget, the payable becomes a plan.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,7 +32,11 @@ Score = str | TableQuery
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """The planning steps, which need only the declaration and the terms of the budget."""
+    """The steps from a query to a plan; they need only the declaration and the budget's terms.
+
+    ``facts`` are those about public tables, and ``names`` the tables and columns that queries can
+    use.
+    """
 
     catalog: Catalog
     facts: Facts
@@ -62,9 +70,9 @@ class Planner:
             )
         return statement.build(self.names)
 
-    def read_score(self, asked: Score) -> Query:
+    def read_score(self, score: Score) -> Query:
         """Return a query, checked to have one number as its answer."""
-        query = self.read(asked)
+        query = self.read(score)
         check_score(query)
         return query
 

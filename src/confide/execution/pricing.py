@@ -1,7 +1,8 @@
 """`Price` and `Pricing`: conversion of epsilon, share, or error to a share of the budget.
 
-Every result depends only on the declaration, the query, and the terms of the budget. No row is read
-and nothing is spent.
+Callers set the cost of an answer by one of ``epsilon=``, ``share=``, and ``error=``. The ledger and
+the planner only know shares. Every result depends only on the declaration, the query, and the terms
+of the budget. No row is read and nothing is spent.
 """
 
 import math
@@ -41,7 +42,7 @@ MIN_SHARE: Final = Share(1).fraction
 ZERO_COST: Final = Cost(Fraction(0), 0.0)
 
 Widths = Callable[[Share], Mapping[str, float | None]]
-"""The half-width of each column of an answer at a share; None where it depends on the data."""
+"""Returns the half-width of each column of an answer at a share, or None if data decides it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Price:
         return float(probability("confidence", self.confidence, zero=False))
 
     def check_numbers(self) -> None:
-        """Raise BadDeclaration for a bad number, even if a stored answer would not need it."""
+        """Raise BadDeclaration for a bad number, even if a stored answer makes the price moot."""
         if self.epsilon is not None:
             positive("epsilon", self.epsilon)
         if self.share is not None:
@@ -87,7 +88,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """The terms of a budget and the value of its shares."""
+    """Converts between shares of a budget, prices, and losses; ``terms`` is the declared budget."""
 
     terms: Budget
     ledger: Ledger
@@ -101,18 +102,18 @@ class Pricing:
             )
         if price.share is not None:
             part = Share.floor(price.share).fraction
-            said, whole = f"share={price.share}", "1"
+            given, limit = f"share={price.share}", "1"
         else:
             part = self._fraction_for_epsilon(positive("epsilon", price.epsilon))
-            said, whole = f"epsilon={price.epsilon}", f"{float_below(self.terms.epsilon):.4g}"
+            given, limit = f"epsilon={price.epsilon}", f"{float_below(self.terms.epsilon):.4g}"
         if part > 1:
             raise BudgetExceeded(
-                f"{said} is more than the whole budget allows ({whole}); ask for less",
+                f"{given} is more than the whole budget allows ({limit}); ask for less",
                 cost=part,
                 left=self.ledger.filter.left.fraction,
             )
         if part < MIN_SHARE:
-            raise BadArgument(f"{said} is too little to count; ask for more, such as 0.01")
+            raise BadArgument(f"{given} is too little to count; ask for more, such as 0.01")
         return Share.floor(part)
 
     def share(self, price: Price, widths: Widths) -> Share:
@@ -122,23 +123,23 @@ class Pricing:
         """
         if price.error is None:
             return self.share_for_cost(price)
-        wanted = float_below(positive("error", price.error))
-        least = _widest(widths, Fraction(1))
-        if least > wanted:
+        target = float_below(positive("error", price.error))
+        lowest = _widest(widths, Fraction(1))
+        if lowest > target:
             raise BudgetExceeded(
-                f"even the whole budget leaves an error of {_format_rounded_up(least)}, more than "
-                f"the {wanted:.4g} asked for; accept a larger error, or ask for fewer statistics "
+                f"even the whole budget leaves an error of {_format_rounded_up(lowest)}, more than "
+                f"the {target:.4g} asked for; accept a larger error, or ask for fewer statistics "
                 "at once",
                 cost=Fraction(1),
                 left=self.ledger.filter.left.fraction,
             )
-        return _smallest_share(lambda part: _is_sufficient(widths, part, wanted))
+        return _smallest_share(lambda part: _is_sufficient(widths, part, target))
 
     def cost(self, share: Share) -> Cost:
-        """Return the cost of a share: its fraction of the budget, and its epsilon at the delta.
+        """Return the cost of a share, with its epsilon at the budget's delta.
 
-        An answer with undeclared keys also spends the share's part of the delta reserved for key
-        selection. Every answer counts it, so that the epsilon shown is never too small.
+        An answer with undeclared keys also spends a part of the delta set aside for partition
+        selection. Every cost includes that part, so that the epsilon shown is never too small.
         """
         if not share.units:
             return ZERO_COST
@@ -147,11 +148,11 @@ class Pricing:
         loss = self.noise_loss(share)
         if isinstance(loss, PureLoss):
             return Cost(share.fraction, float_above(loss.epsilon))
-        whole = ApproximateLoss(loss, self.failure(share))
-        return Cost(share.fraction, whole.epsilon_at(self.terms.delta))
+        with_failure = ApproximateLoss(loss, self.failure(share))
+        return Cost(share.fraction, with_failure.epsilon_at(self.terms.delta))
 
     def loss(self, share: Share) -> Loss:
-        """Return the loss that a share allows, in the filter's own unit."""
+        """Return the loss that a share buys, in the filter's measure: pure, Gaussian, or Renyi."""
         return self.ledger.opening.loss_of(share)
 
     def noise_loss(self, share: Share) -> PureLoss | GaussianLoss:
@@ -159,16 +160,17 @@ class Pricing:
         return loss_for_noise(self.loss(share))
 
     def failure(self, share: Share) -> Fraction:
-        """Return the delta of a share: that fraction of the delta reserved for key selection."""
+        """Return the share's fraction of the delta that is set aside for partition selection."""
         return self.ledger.opening.delta_pot * share.fraction
 
     def _fraction_for_epsilon(self, epsilon: Fraction) -> Fraction:
         """Return the fraction of the budget that an answer with this epsilon costs.
 
-        Why: the delta of an answer covers its noise and, with undeclared keys, its fraction of the
-             reserved delta. If noise could use all of delta, the fraction would be ``largest``. The
-             true fraction is at most that, so noise priced at the delta that ``largest`` leaves
-             never spends more than this epsilon.
+        Why: the delta of an answer covers its noise and, with undeclared keys, a part of the delta
+             that was set aside: the same fraction as that of the budget. If noise could use all of
+             delta, that fraction would be ``largest``. The true fraction is at most that. So if
+             noise is priced with the delta that remains after ``largest``, it never spends more
+             than this epsilon.
         """
         state = self.ledger.opening
         if isinstance(state, PureFilter):
@@ -177,8 +179,8 @@ class Pricing:
             min(self._noise_fraction(epsilon, Fraction(0)), Fraction(1)) if state.delta_pot else 0
         )
         part = self._noise_fraction(epsilon, state.delta_pot * largest)
-        # For one answer, Renyi accounting may compute more than the whole budget, although the
-        # whole is enough. So an epsilon up to the budget's never costs more than the whole.
+        # For a single answer, Renyi accounting may overestimate the cost and exceed the budget. An
+        # epsilon up to the budget's never costs more than the budget.
         return min(part, Fraction(1)) if epsilon <= self.terms.epsilon else part
 
     def _noise_fraction(self, epsilon: Fraction, failure: Fraction) -> Fraction:
@@ -212,24 +214,27 @@ def _format_rounded_up(width: float) -> str:
     return shown if float(shown) >= width else f"{width + step:.4g}"
 
 
-def _is_sufficient(widths: Widths, part: Fraction, wanted: float) -> bool:
-    """Return whether a fraction of the budget is enough; one that is refused is not.
+def _is_sufficient(widths: Widths, part: Fraction, target: float) -> bool:
+    """Return whether every half-width is at most ``target`` at a fraction of the budget.
 
-    Why: the whole budget was tried first, so a refusal here is about the fraction, not the query.
+    A fraction for which the planner refuses the query is not sufficient.
+
+    Why: the planner accepted the query at the whole budget, so it refuses the fraction, not the
+         query.
     """
     try:
-        return _widest(widths, part) <= wanted
+        return _widest(widths, part) <= target
     except (UnsupportedQuery, BadDeclaration):
         return False
 
 
-def _smallest_share(suffices: Callable[[Fraction], bool]) -> Share:
-    """Return the smallest sufficient share, within 0.1%, if the whole budget is sufficient."""
+def _smallest_share(is_sufficient: Callable[[Fraction], bool]) -> Share:
+    """Return the lowest sufficient share to within 0.1% of it; the whole budget must suffice."""
     high = Fraction(1)
-    while suffices(high / 2):
+    while is_sufficient(high / 2):
         high /= 2
     low = high / 2
     for _ in range(SEARCH_STEPS):
         middle = (low + high) / 2
-        low, high = (low, middle) if suffices(middle) else (middle, high)
+        low, high = (low, middle) if is_sufficient(middle) else (middle, high)
     return Share.floor(high)

@@ -1,4 +1,9 @@
-"""Sparse-vector sessions (`curator.watch`), in memory or durable in the ledger."""
+"""Watches: sessions that report for many queries whether their value is above a threshold.
+
+A watch uses the sparse vector technique: only answers "above" cost, and all of them are charged
+when the session is opened. A `Watch` lives in one process. A `DurableWatch` keeps its state in the
+ledger, so that any process can continue it.
+"""
 
 import json
 from collections.abc import Mapping
@@ -43,14 +48,17 @@ __all__ = [
 ]
 
 STEPS_PER_SENSITIVITY: Final = 1_000
+"""The number of grid steps, in which values are compared, that make up the sensitivity."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """The threshold of a watch, on the scale of its queries.
+    """The threshold of a watch and the conditions that its queries must meet.
 
-    ``sensitivity`` is the most that one unit may change a query's value. If ``is_rising``, adding a
-    unit never lowers a value, so the watch needs only the smaller noise for monotone values.
+    ``level`` is the threshold itself, compared with the values of queries. ``above`` is the number
+    of answers "above" that the charge pays for. ``sensitivity`` is the most that one unit may
+    change a query's value. If ``is_rising``, adding a unit must never lower a value, and the watch
+    adds only the smaller noise that monotone values need.
     """
 
     level: Fraction
@@ -91,7 +99,7 @@ class Threshold:
 
     @property
     def terms(self) -> dict[str, object]:
-        """The terms of a session that the ledger stores."""
+        """The threshold as JSON-compatible terms, by which the ledger identifies a session."""
         return {
             "watch": str(self.level),
             "above": self.above,
@@ -116,7 +124,7 @@ class Threshold:
         )
 
     def admit(self, plan: Plan) -> None:
-        """Raise UnsupportedQuery if a unit can change the value by more than the charge covers."""
+        """Raise UnsupportedQuery if a unit can change the query's value more than is allowed."""
         change = score_change(only_total(plan), plan.contribution, self.neighbours)
         if change.largest > self.sensitivity:
             raise UnsupportedQuery(
@@ -133,10 +141,11 @@ class Threshold:
     def half_width(self, vector: SparseVector, confidence: Number) -> float:
         """Return the distance from the threshold at which answers are correct, rounded up.
 
-        Claim: the answer to any single query that far away is correct with at least this
-               confidence.
-        Why:   the width of `SparseVector.interval` in steps, plus one step to lie outside it, plus
-               half a step each for rounding the value and the threshold.
+        Claim: if a query's value is that far from the threshold, its answer is correct with at
+               least this confidence.
+        Why:   the distance is the half-width of `SparseVector.interval` in steps, plus one step to
+               lie outside the interval, plus half a step each for rounding the value and the
+               threshold.
         """
         steps = vector.interval(confidence)[1] + 2
         return float_above(steps * self.step)
@@ -155,14 +164,16 @@ def exhausted_error(above: int) -> BudgetExceeded:
 class Watch:
     """A session that compares the values of adaptively chosen queries with a threshold.
 
-    Law:     that of `SparseVector`, on integer multiples of sensitivity / 1000.
-    Claim:   the whole session costs what was charged when it was opened, regardless of its queries
+    Law:     that of `SparseVector`, for values and a threshold rounded to integer multiples of
+             sensitivity / 1000.
+    Claim:   the entire session costs what was charged when it was opened, regardless of its queries
              and of other queries to the curator in between.
     Why:     one unit changes every admitted value by at most the sensitivity. That is an integer
-             number of steps, so it still holds after rounding (see mechanisms/grid.py). The sparse
-             vector is then epsilon-DP against an analyst who chooses each query after seeing all
-             earlier answers, with epsilon, its mu^2 or its divergence within the share granted. The
-             filter is valid for mechanisms used once and stays valid for concurrent sessions.
+             number of steps, so the bound still holds after rounding (see mechanisms/grid.py). The
+             sparse vector is then epsilon-DP against an analyst who chooses each query after seeing
+             all earlier answers, and its epsilon, mu^2, or divergence is at most that of the share
+             charged. The filter is valid for mechanisms used once and stays valid for concurrent
+             sessions.
     Source:  [HSTVVXZ23] for concurrent sessions under pure, Gaussian (as f-DP) and Renyi filters;
              confide.mechanisms.SparseVector for the session, [KOV17] for its mu.
     Checked: tests/curator/test_sessions.py.
@@ -246,8 +257,12 @@ def _spent_key(key: str) -> KeyUsed:
 
 
 MAX_STEPS: Final = 10_000
-"""Maximum answers of one session; each takes space in the ledger, even those "below"."""
+"""The maximum number of answers of one durable session.
+
+Every answer takes space in the ledger, whether "above" or "below".
+"""
 BLIND_WORDS: Final = 4
+"""The number of random 64-bit words that hide a session's state from its record's hash."""
 ZERO_SHARE: Final = Share(0)
 
 
@@ -255,7 +270,8 @@ class DurableWatch:
     """A watch that outlives its process: each answer is a record in the ledger.
 
     The session is charged in full when it is opened, and its answers cost nothing more. All
-    processes that resume the same session share its answers "above".
+    processes that resume the same session share its answers "above". A *step* is one answer; steps
+    are numbered, and each is a record with the state after it.
 
     Law:     that of `Watch`: the noisy threshold is drawn once and read back for every query.
     Claim:   that of `Watch`, even if processes ask concurrently, crash, or restart. Receipts and
@@ -324,7 +340,7 @@ class DurableWatch:
         return self._threshold.half_width(self._make_vector(), confidence)
 
     def _compare(self, plan: Plan, asked: Payload, newest: Payload) -> bool | None:
-        """Take the next step; return its answer, or None if another process took the step."""
+        """Compare at the next step; return the answer, or None if another process took the step."""
         if not newest["left"]:
             raise exhausted_error(self._threshold.above)
         if newest["step"] >= MAX_STEPS:
@@ -345,7 +361,7 @@ class DurableWatch:
         return is_above if self._commit(hold, after) else None
 
     def _remembered(self, asked: Payload, newest: Payload) -> bool | None:
-        """Return the earlier answer for the same key, if there is one."""
+        """Return the earlier answer to a query with the same key, or None if there is none."""
         if not asked["key"]:
             return None
         if newest.get("key") != asked["key"]:  # after a crash, the key may not be recorded yet
@@ -366,7 +382,7 @@ class DurableWatch:
         try:
             found = ledger.reserve(question, ZERO_SHARE, readings=None, key=key)
         except KeyUsed:
-            found = ledger.resume(question, key)  # another process is at it, or crashed at it
+            found = ledger.resume(question, key)  # another process took this step, or crashed in it
         return found if isinstance(found, Hold) else None
 
     def _commit(self, hold: Hold, state: Payload) -> bool:
@@ -381,7 +397,7 @@ class DurableWatch:
         return True
 
     def _newest(self) -> Payload:
-        """Return the newest state of the session."""
+        """Return the state of the session after its newest step, as `_state` stores it."""
         ledger = self._executor.ledger
         kept = ledger.stored(self._steps()) or ledger.answer(self.receipt.entry)
         if kept is None:
@@ -408,10 +424,10 @@ def keep_watch(
     options: QueryOptions,
     label: str = "",
 ) -> DurableWatch:
-    """Return a session, charged in full when it is opened; the same key finds it again, for free.
+    """Return a durable session, charged in full when it is opened.
 
-    The ``label`` is stored with the session. It shows whose session it is if several agents share
-    one analyst's name.
+    Called again with the same key, it returns the same session for free. The ``label`` is stored
+    with the session. It shows whose session it is if several agents share one analyst's name.
     """
     terms = {**threshold.terms, "label": label} if label else threshold.terms
     request = executor.open(executor.identify_terms(terms), replace(options, fresh=True))
@@ -445,12 +461,15 @@ def resume_watch(executor: Executor, entry: int) -> DurableWatch | None:
 
 
 def _read_terms(text: str) -> dict[str, Any] | None:
+    """Return the `Threshold.terms` in an entry's text, or None if it is not a watch."""
     terms = json.loads(text) if text.startswith("{") else {}
     return terms if "watch" in terms else None
 
 
 def _state(executor: Executor, vector: SparseVector, step: int) -> Payload:
-    """Return the state of a session, as the ledger stores it.
+    """Return the state of a session after a step, as the ledger stores it.
+
+    ``left`` is the remaining number of answers "above", and ``secret`` the noisy threshold.
 
     # Privacy: the state is secret, but its hash is not. ``blind`` prevents an attacker from finding
     # the state by hashing every candidate.
@@ -465,6 +484,7 @@ def _state(executor: Executor, vector: SparseVector, step: int) -> Payload:
 
 
 def _check_noise(vector: SparseVector, state: Payload) -> None:
+    """Raise UnsupportedQuery if the session was opened with other noise scales."""
     # Privacy: the noise of the threshold and of the comparisons must use one split of epsilon.
     if [str(scale) for scale in vector.scales] != state["noise"]:
         raise UnsupportedQuery(
@@ -473,6 +493,7 @@ def _check_noise(vector: SparseVector, state: Payload) -> None:
 
 
 def _check_durable(state: Payload) -> None:
+    """Raise KeyUsed if the entry paid for a `Watch`, which stores no state in the ledger."""
     if "secret" not in state:
         raise KeyUsed(
             "this watch lives in the process that opened it; open another one with another key"

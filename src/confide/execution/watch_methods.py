@@ -1,4 +1,4 @@
-"""The watch methods of a curator."""
+"""The methods of a `Curator` that open or resume watches (see execution/watch.py)."""
 
 from typing import Unpack
 
@@ -50,9 +50,9 @@ class WatchMethods:
         the largest ``max_rows_per_unit`` of any table. ``signed=True`` allows sums of negative
         values, with more noise.
         """
-        rule = self._threshold(threshold, above, sensitivity, signed=signed)
+        checked = self._threshold(threshold, above, sensitivity, signed=signed)
         options = QueryOptions.of(key=key, confirm=confirm)
-        return open_watch(self._executor, rule, Price.of(want), options)
+        return open_watch(self._executor, checked, Price.of(want), options)
 
     def keep_watch(
         self,
@@ -69,12 +69,12 @@ class WatchMethods:
         """Return a session like that of `watch`, with its state stored in the ledger.
 
         The session outlives the process. Other processes can resume it with the same ``key`` or
-        with `resume_watch`. Each answer is a record in the ledger. The session stores the
-        ``label``.
+        with `resume_watch`. Each answer is a record in the ledger. The ``label`` is stored with the
+        session, and shows whose it is if several agents share one analyst's name.
         """
-        rule = self._threshold(threshold, above, sensitivity, signed=signed)
+        checked = self._threshold(threshold, above, sensitivity, signed=signed)
         price, options = Price.of(want), QueryOptions.of(key=key, confirm=confirm)
-        return keep_watch(self._executor, rule, price, options, label)
+        return keep_watch(self._executor, checked, price, options, label)
 
     def resume_watch(self, entry: int) -> DurableWatch:
         """Return the session that `keep_watch` opened with this ledger entry; resuming is free."""
