@@ -1,4 +1,4 @@
-"""Noise for sealed totals, and the answers built from noisy ones."""
+"""Addition of noise to sealed totals, and answers computed from noisy totals."""
 
 from typing import TYPE_CHECKING, Final
 

@@ -1,4 +1,4 @@
-"""`Answer` and `Cost`."""
+"""`Answer` and `Cost`: the values that a caller gets, computed from a noisy measurement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -53,7 +53,11 @@ class AnswerSource(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Answer:
-    """Noisy values, one row per group, with their intervals, cost, and receipt."""
+    """Noisy values, one row per group, with their intervals, cost, and receipt.
+
+    ``totals`` are the released values. Rows and intervals are computed from them when they are
+    needed. ``source`` finds all stored answers to the same query.
+    """
 
     plan: Plan
     totals: NoisyMeasurement
@@ -76,7 +80,7 @@ class Answer:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The contribution limits that applied, and at which step; empty if none did."""
+        """Sentences about contribution limits and errors of quantiles; empty without either."""
         return notes_of(self.plan)
 
     @property
@@ -98,10 +102,10 @@ class Answer:
         result, noisy = self._run(), self.totals.values(self.plan)
         found = result.rows
         for output in self._program.outputs:
-            place = _count_index(output.expression, self.plan)
-            if place is None:
+            index = _count_index(output.expression, self.plan)
+            if index is None:
                 continue
-            counts = shrink_counts(noisy[:, place], self.plan.noise, place)
+            counts = shrink_counts(noisy[:, index], self.plan.noise, index)
             for row, group in zip(found, result.order, strict=True):
                 row[output.name] = float(counts[group])
         return found
@@ -113,7 +117,7 @@ class Answer:
         own, or everyone's if the owner allows it. More answers together give narrower intervals.
         """
         stored = self.source.stored() if self.source is not None else ()
-        parts = [(one.plan, one.totals) for one in stored] or [(self.plan, self.totals)]
+        parts = [(each.plan, each.totals) for each in stored] or [(self.plan, self.totals)]
         free = Cost(Fraction(0), 0.0)
         return replace(self, totals=combine(parts), cost=free, reused=True)
 
@@ -145,8 +149,8 @@ class Answer:
         rows, ends = self.rows, self.interval_rows(confidence)
         keys, numbers = self._names()
         columns = {key: [row[key] for row in rows] for key in keys}
-        sides = [f"{name}_{side}" for name in numbers for side in ("low", "high")]
-        return pd.DataFrame(columns | {name: [end[name] for end in ends] for name in sides})
+        end_names = [f"{name}_{end}" for name in numbers for end in ("low", "high")]
+        return pd.DataFrame(columns | {name: [row[name] for row in ends] for name in end_names})
 
     def plot(self) -> Chart:
         """Return a chart of every numeric column, with its 95% intervals as error bars."""

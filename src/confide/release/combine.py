@@ -1,4 +1,4 @@
-"""Combination of all stored answers to one query; free."""
+"""Combination of several answers to one query, which costs nothing; see `Answer.combined`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,7 +21,11 @@ MIN_VARIANCE: Final = 1e-12
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CombinedMeasurement(NoisyMeasurement):
-    """Totals that are weighted means of several noisy ones, with a sample of their noise."""
+    """Totals that are weighted means of several noisy ones, with a sample of their noise.
+
+    ``table`` holds the totals, one row per group. ``noise`` holds the sample of `noise_sample`, one
+    row per point.
+    """
 
     table: Floats = field(default_factory=lambda: np.empty((0, 0)))
     noise: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -32,17 +36,18 @@ class CombinedMeasurement(NoisyMeasurement):
 
 
 def noise_of(totals: NoisyMeasurement, plan: Plan) -> Floats:
-    """Return a sample of the noise in these totals."""
+    """Return a sample of the noise in these totals: one row per point, one column per total."""
     return totals.noise if isinstance(totals, CombinedMeasurement) else noise_sample(plan)
 
 
 def combine(parts: Sequence[tuple[Plan, NoisyMeasurement]]) -> CombinedMeasurement:
     """Return the means of several answers to one query, weighted by inverse variance.
 
-    Only groups that are in every answer are included.
+    ``parts`` holds the plan and the released values of each answer. Only groups that are in every
+    answer are included.
 
-    Law:     each total is sum_i w_i x_i with w_i = (1 / v_i) / sum_j (1 / v_j), where v_i is the
-             variance of the noise in answer i.
+    Law:     each total is sum_i w_i x_i with w_i = (1 / v_i) / sum_j (1 / v_j), where x_i is its
+             noisy value in answer i, and v_i the variance of the noise there.
     Claim:   if each answer is unbiased, so is the result. Its variance is 1 / sum_i (1 / v_i), the
              minimum over weights that add up to 1. It costs nothing.
     Why:     the answers have independent noise around the same total, and the weights depend only
@@ -56,9 +61,11 @@ def combine(parts: Sequence[tuple[Plan, NoisyMeasurement]]) -> CombinedMeasureme
             "only counts, sums and what is computed from them can be combined; medians, quantiles "
             "and chosen keys cannot"
         )
-    named = [set(totals.groups) for _, totals in parts]
-    groups = tuple(group for group in parts[-1][1].groups if all(group in some for some in named))
-    noises = [_shuffle(noise_sample(plan), place) for place, plan in enumerate(plans)]
+    group_sets = [set(totals.groups) for _, totals in parts]
+    groups = tuple(
+        group for group in parts[-1][1].groups if all(group in known for known in group_sets)
+    )
+    noises = [_shuffle(noise_sample(plan), index) for index, plan in enumerate(plans)]
     precisions = np.array([1.0 / np.maximum(noise.var(axis=0), MIN_VARIANCE) for noise in noises])
     weights = precisions / precisions.sum(axis=0)
     tables = np.array([_rows(plan, totals, groups) for plan, totals in parts])
@@ -71,15 +78,19 @@ def combine(parts: Sequence[tuple[Plan, NoisyMeasurement]]) -> CombinedMeasureme
 
 
 def _rows(plan: Plan, totals: NoisyMeasurement, groups: tuple[object, ...]) -> Floats:
-    places = {group: place for place, group in enumerate(totals.groups)}
-    rows: Floats = totals.values(plan)[[places[group] for group in groups]]  # type: ignore[index]
+    """Return the totals of these groups, one row per group."""
+    indices = {group: index for index, group in enumerate(totals.groups)}
+    rows: Floats = totals.values(plan)[[indices[group] for group in groups]]  # type: ignore[index]
     return rows
 
 
-def _shuffle(noise: Floats, place: int) -> Floats:
-    """Return the points in a different order for each answer, so that noises look independent."""
-    if place == 0:
+def _shuffle(noise: Floats, index: int) -> Floats:
+    """Return the points of a noise sample in an order that differs for each answer's ``index``.
+
+    The sample of two answers' noise together then looks independent.
+    """
+    if index == 0:
         return noise
-    root = np.sqrt(float(4 * place + 2) ** 2 + 1.0)  # never an integer
+    root = np.sqrt(float(4 * index + 2) ** 2 + 1.0)  # never an integer
     shuffled: Floats = noise[np.argsort((np.arange(len(noise)) ** 2 * root) % 1.0)]
     return shuffled

@@ -1,4 +1,4 @@
-"""Tables, DataFrames, and charts for notebooks."""
+"""Tables, DataFrames, and Vega-Lite charts of an `Answer`, for notebooks and consoles."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -237,7 +237,10 @@ def _is_dated(key: str, rows: Rows) -> bool:
 
 
 def _color_column(others: Sequence[str], taken: set[str]) -> str:
-    """Return the column that determines the color: a single key, or a new one for several."""
+    """Return the name of the column that determines the color: a key, or a new one for several.
+
+    A new column holds the values of all keys in ``others``; its name is not in ``taken``.
+    """
     if len(others) == 1:
         return others[0]
     name = ", ".join(others)
@@ -247,19 +250,22 @@ def _color_column(others: Sequence[str], taken: set[str]) -> str:
 
 
 def _plotted_values(row: Row, end: Row, numbers: Sequence[str]) -> dict[str, Any]:
-    """Return each number with both interval ends, or nothing if any of the three is missing."""
+    """Return each number and both of its interval ends, all None if one of them is not finite."""
     found: dict[str, Any] = {}
     for name in numbers:
-        three = {name: row[name], **{one: end[one] for one in (f"{name}_low", f"{name}_high")}}
-        is_complete = all(one is not None and math.isfinite(one) for one in three.values())
-        found |= three if is_complete else dict.fromkeys(three)
+        plotted = {name: row[name], **{key: end[key] for key in (f"{name}_low", f"{name}_high")}}
+        is_complete = all(value is not None and math.isfinite(value) for value in plotted.values())
+        found |= plotted if is_complete else dict.fromkeys(plotted)
     return found
 
 
 def _panel(
     name: str, place: dict[str, Any], shade: dict[str, Any] | None, *, is_dated: bool
 ) -> dict[str, Any]:
-    """Return one number's dots and bars: vertical over time, otherwise horizontal."""
+    """Return one number's dots and error bars, vertical over a time axis, otherwise horizontal.
+
+    ``place`` and ``shade`` are the Vega-Lite encodings of the key's axis and of the color.
+    """
     across, along = ("y", "x") if is_dated else ("x", "y")
     low = {"field": _field(f"{name}_low"), "type": "quantitative", "title": name}
     high = {"field": _field(f"{name}_high")}

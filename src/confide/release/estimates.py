@@ -1,4 +1,8 @@
-"""Estimates and intervals of the aggregates of a plan, given their released columns."""
+"""Estimates and intervals of the aggregates of a plan, given the released totals and quantiles.
+
+In every table here, the last axis has one column per total of the plan, and then one per quantile.
+Only `aggregates` knows how to compute an aggregate from its columns.
+"""
 
 from collections.abc import Callable
 
@@ -21,14 +25,14 @@ from confide.plan import Plan, PlannedAggregate
 __all__ = ["Floats", "Mask", "estimate", "half_width", "interval", "is_clipped"]
 
 ChosenEnds = Callable[[int], Ends]
-"""Function that returns the chosen interval ends of a quantile, given its index."""
+"""Returns the released ends of a quantile's interval for each group, given its index."""
 
 
 def estimate(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Floats:
-    """Return the statistic; the last axis of ``totals`` has the plan's totals, then its quantiles.
+    """Return the estimates of an aggregate, one per row of ``totals``.
 
-    Counts and sums are unbiased. A mean is clipped to its declared range and a variance to
-    positive values, both of which are known in advance.
+    Counts and sums are unbiased. A mean is clipped to its declared range, and a variance to
+    positive values; neither depends on the data.
     """
     call = statistic.aggregate
     return function_of(call).estimate(call, _columns(statistic, plan, totals))
@@ -43,7 +47,10 @@ def interval(
     *,
     chosen: ChosenEnds | None = None,
 ) -> Ends:
-    """Return both ends of an interval for the noise-free statistic, for each group."""
+    """Return both ends of an interval for the noise-free statistic, for each group.
+
+    ``totals`` are the released values, and ``noise`` is a sample of their noise.
+    """
     call = statistic.aggregate
     columns = _columns(statistic, plan, totals, chosen)
     sample = ReleasedColumns(()) if statistic.quantiles else _columns(statistic, plan, noise)
@@ -63,7 +70,7 @@ def half_width(
 
 
 def is_clipped(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Mask:
-    """Return a mask of means moved out of their range, and of variances not above zero."""
+    """Return a mask of the groups in which noise moved the estimate out of its range."""
     call = statistic.aggregate
     return function_of(call).is_clipped(call, _columns(statistic, plan, totals))
 
@@ -71,17 +78,19 @@ def is_clipped(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Mask:
 def _columns(
     statistic: PlannedAggregate, plan: Plan, table: Floats, chosen: ChosenEnds | None = None
 ) -> ReleasedColumns:
-    parts = statistic.parts
-    return ReleasedColumns(tuple(_column(need, at, plan, table, chosen) for need, at in parts))
+    """Return the columns of a table that the needs of a statistic refer to."""
+    return ReleasedColumns(
+        tuple(_column(need, index, plan, table, chosen) for need, index in statistic.parts)
+    )
 
 
 def _column(
-    need: Need, place: int, plan: Plan, table: Floats, chosen: ChosenEnds | None
+    need: Need, index: int, plan: Plan, table: Floats, chosen: ChosenEnds | None
 ) -> ReleasedColumn:
     if isinstance(need, ChooseQuantiles):
-        ends = None if chosen is None else chosen(place)
-        return QuantileColumn(table[..., len(plan.totals) + place], ends)
-    grid = plan.totals[place].grid
+        ends = None if chosen is None else chosen(index)
+        return QuantileColumn(table[..., len(plan.totals) + index], ends)
+    grid = plan.totals[index].grid
     if grid is None:
-        return CountColumn(table[..., place])
-    return SumColumn(table[..., place], float(grid.center), float(grid.step), grid.low, grid.high)
+        return CountColumn(table[..., index])
+    return SumColumn(table[..., index], float(grid.center), float(grid.step), grid.low, grid.high)

@@ -1,4 +1,4 @@
-"""Explanations of what a query will do, in sentences."""
+"""Explanations of a query in sentences, for `Curator.explain`; no row is read for them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,6 +78,7 @@ def explain_selection(
 
 
 def _explain_cost(cost: str, *, reused: bool) -> Iterator[str]:
+    """Yield the sentences about the cost; ``reused`` is whether a stored answer is free."""
     if reused:
         yield "It was asked before, and the same answer again is free."
         yield f"A new one, with fresh=True, costs {cost}."
@@ -87,9 +88,9 @@ def _explain_cost(cost: str, *, reused: bool) -> Iterator[str]:
 
 def _explain_source(plan: Plan) -> str:
     unit = unit_of(plan.query.source, plan.catalog)
-    who = "every row is another unit" if isinstance(unit, Row) else f"a unit is one {unit}"
+    about = "every row is another unit" if isinstance(unit, Row) else f"a unit is one {unit}"
     rows = "" if plan.where is None else f" where {_text(plan.where)}"
-    return f"It reads {_describe_source(plan.query.source)}{rows}; {who}."
+    return f"It reads {_describe_source(plan.query.source)}{rows}; {about}."
 
 
 def _describe_source(source: Source) -> str:
@@ -170,6 +171,7 @@ def _explain_errors(plan: Plan, level: float) -> Iterator[str]:
 
 
 def _explain_rest(plan: Plan) -> Iterator[str]:
+    """Yield a sentence about the clauses that are applied to the noisy answer."""
     query = plan.query
     clauses = [
         ("HAVING", query.having is not None),

@@ -1,4 +1,8 @@
-"""Digits, CSV, JSON, and SVG of an answer."""
+"""Rounded values, CSV, JSON, and SVG charts of an answer.
+
+The command line, the web UI, and reports use them. They work alike for local answers and for those
+of a remote curator (`Tabular`).
+"""
 
 import csv
 import io
@@ -62,16 +66,16 @@ class Tabular(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The contribution limits that applied."""
+        """Sentences about contribution limits and errors."""
         ...
 
     def interval_rows(self, confidence: Number = ...) -> list[dict[str, Any]]:
-        """Return both ends of each number's interval."""
+        """Return both ends of each number's interval, one dictionary per row."""
         ...
 
 
 class Proof(Protocol):
-    """The visible part of a receipt."""
+    """The number and the hash of a ledger entry, which a receipt states."""
 
     @property
     def entry(self) -> int:
@@ -86,7 +90,10 @@ class Proof(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One value; noisy numbers come with the ends of their interval."""
+    """One value of an answer; noisy numbers come with the ends of their interval.
+
+    Floats are shown with ``decimals`` digits after the decimal point.
+    """
 
     value: Any
     low: float | None = None
@@ -131,13 +138,13 @@ class Figures:
 
     def column(self, name: str) -> list[Cell]:
         """Return one column's cells."""
-        place = self.columns.index(name)
-        return [row[place] for row in self.rows]
+        index = self.columns.index(name)
+        return [row[index] for row in self.rows]
 
     def noisy_columns(self) -> list[str]:
         """Return the names of the noisy columns."""
-        places = range(len(self.columns))
-        return [self.columns[i] for i in places if any(row[i].is_noisy for row in self.rows)]
+        indices = range(len(self.columns))
+        return [self.columns[i] for i in indices if any(row[i].is_noisy for row in self.rows)]
 
     def labels(self) -> list[str]:
         """Return the keys of each row, as one string."""
@@ -153,8 +160,8 @@ def figures_of(answer: Tabular, confidence: float = 0.95) -> Figures:
     decimals = [_decimals(name, rows, ends) for name in columns]
     cells = (
         tuple(
-            Cell(row[name], end.get(f"{name}_low"), end.get(f"{name}_high"), places)
-            for name, places in zip(columns, decimals, strict=True)
+            Cell(row[name], end.get(f"{name}_low"), end.get(f"{name}_high"), digits)
+            for name, digits in zip(columns, decimals, strict=True)
         )
         for row, end in zip(rows, ends, strict=True)
     )
@@ -162,9 +169,9 @@ def figures_of(answer: Tabular, confidence: float = 0.95) -> Figures:
 
 
 def _decimals(name: str, rows: list[dict[str, Any]], ends: list[dict[str, Any]]) -> int:
-    """Return the number of decimals that shows a column's narrowest half-width to two digits.
+    """Return the number of decimals at which a column's least half-width has two digits.
 
-    Integers have none; a column without noise shows a few.
+    Integers have none. A column without noise has DEFAULT_DECIMALS.
     """
     if all(row[name] is None or isinstance(row[name], int) for row in rows):
         return 0
@@ -256,12 +263,13 @@ TICK_COUNT: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Maps values to positions across the chart."""
+    """Maps values from ``low`` to ``high`` to horizontal positions in a chart."""
 
     low: float
     high: float
 
     def place(self, value: float) -> float:
+        """Return the horizontal position of a value."""
         part = (value - self.low) / (self.high - self.low)
         return LEFT_MARGIN + part * (CHART_WIDTH - LEFT_MARGIN - RIGHT_MARGIN)
 
@@ -269,7 +277,7 @@ class _Scale:
         """Return round values across the scale."""
         step = _round_step((self.high - self.low) / TICK_COUNT)
         first = math.ceil(self.low / step)
-        return [place * step for place in range(first, math.floor(self.high / step) + 1)]
+        return [index * step for index in range(first, math.floor(self.high / step) + 1)]
 
 
 def draw_charts(figures: Figures) -> list[str]:
@@ -283,7 +291,10 @@ def draw_charts(figures: Figures) -> list[str]:
 def draw_chart(
     title: str, labels: Sequence[str], cells: Sequence[Cell], *, paper: str = "none"
 ) -> str:
-    """Return bars from zero with error bars, or points alone if zero is far away."""
+    """Return a chart as SVG: bars from zero with error bars, or points if zero is far away.
+
+    ``paper`` is the background color.
+    """
     height = TOP_MARGIN + ROW_HEIGHT * len(cells) + BOTTOM_MARGIN
     is_barred = _is_near_zero(cells)
     scale = _scale(cells, is_barred=is_barred)
@@ -293,8 +304,8 @@ def draw_chart(
         "with 95 % intervals</text>",
         *_axis(scale, height),
     ]
-    for place, (label, cell) in enumerate(zip(labels, cells, strict=True)):
-        middle = TOP_MARGIN + ROW_HEIGHT * place + ROW_HEIGHT / 2
+    for index, (label, cell) in enumerate(zip(labels, cells, strict=True)):
+        middle = TOP_MARGIN + ROW_HEIGHT * index + ROW_HEIGHT / 2
         parts.append(_text(LEFT_MARGIN - 10, middle, _truncate(label), "end"))
         parts += _mark(cell, middle, scale, is_barred=is_barred)
     return (
@@ -305,6 +316,7 @@ def draw_chart(
 
 
 def _mark(cell: Cell, middle: float, scale: _Scale, *, is_barred: bool) -> list[str]:
+    """Return the bar or point of a cell with its error bar, at the vertical position ``middle``."""
     ends = _ends(cell)
     if ends is None:
         return [_text(CHART_WIDTH - RIGHT_MARGIN + 10, middle, "unknown", "start")]

@@ -1,4 +1,8 @@
-"""Addition of the planned noise to exact totals."""
+"""Addition of the planned noise to the exact totals that an engine computed.
+
+This turns sealed values into a `NoisyMeasurement`, from which answers are computed without any
+further access to the data.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +31,9 @@ OVERFLOW_LIMIT: Final = 2**62
 class NoisyMeasurement:
     """Released values by group, which are safe to show and to store.
 
-    ``steps`` holds an integer number of noise steps for each total. ``cells`` holds three chosen
-    cells for each quantile: its value, and both ends of its interval.
+    ``steps`` holds each noisy total as an integer number of noise steps (see `TotalNoise`).
+    ``cells`` holds three chosen cells for each quantile: its value, and both ends of its interval.
+    Both have one tuple per group.
     """
 
     groups: tuple[tuple[Value, ...], ...]
@@ -36,7 +41,7 @@ class NoisyMeasurement:
     cells: tuple[tuple[Chosen, ...], ...] = ()
 
     def values(self, plan: Plan) -> NDArray[np.float64]:
-        """Return the totals in their own integer units, then the quantiles, one row per group."""
+        """Return one row per group: the totals in units of 1, then the quantiles."""
         sizes = np.array([float(step) for step in plan.noise.steps])
         table = np.array(self.steps, dtype=np.float64).reshape(len(self.groups), len(sizes))
         values: NDArray[np.float64] = table * sizes
@@ -86,8 +91,8 @@ def add_noise(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
 
     # Privacy: noise is drawn for every declared group, whether or not it has rows, in the order of
     # the plan. Groups that are neither declared nor selected are dropped unseen. Both the total and
-    # its sum with the noise are saturated, so the result is a function of total + noise alone,
-    # where the noise is drawn without bounds.
+    # its sum with the noise are saturated, that is, clipped to the same large bounds. The result is
+    # a function of total + noise alone, where the noise is drawn without bounds.
     """
     exact = unseal(sealed).groups
     groups = _released_groups(exact, plan.keys, entropy)
@@ -95,9 +100,9 @@ def add_noise(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
     rows = [exact.get(group, empty) for group in groups]
     noise = plan.noise.law.draw(len(groups), entropy)
     columns = []
-    for place, size in enumerate(plan.noise.steps):
-        steps = round_each([row[place] for row in rows], size)
-        noisy = np.clip(steps + noise[:, place], -MAX_VALUE, MAX_VALUE)
+    for index, size in enumerate(plan.noise.steps):
+        steps = round_each([row[index] for row in rows], size)
+        noisy = np.clip(steps + noise[:, index], -MAX_VALUE, MAX_VALUE)
         columns.append(noisy.tolist())
     noisy = tuple(zip(*columns, strict=True)) if columns else ((),) * len(groups)
     return NoisyMeasurement(groups, noisy, _choose(sealed, plan, groups, entropy))
@@ -147,13 +152,15 @@ def _sortable(group: tuple[Value, ...]) -> tuple[tuple[bool, str], ...]:
 
 
 def round_to_steps(total: int | Fraction, size: Fraction) -> int:
-    """Return the number of steps nearest to a total, ties upwards.
+    """Return a total as the nearest integer number of steps of ``size``, with ties upwards.
 
-    Why: floor(total / size + 1/2) is increasing, and adding an integer number of steps adds exactly
-         that number, so a change by at most c rows stays within the steps of c rows.
+    Why: floor(total / size + 1/2) never decreases as the total increases, and adding an integer
+         number of steps to the total adds exactly that number. So if a total changes by at most an
+         integer number of steps, the result changes by at most that number.
     """
-    top, bottom = size.numerator * total.denominator, size.denominator * total.numerator
-    return (2 * bottom + top) // (2 * top)
+    # total / size = value / unit, with integers.
+    unit, value = size.numerator * total.denominator, size.denominator * total.numerator
+    return (2 * value + unit) // (2 * unit)
 
 
 def round_each(totals: Sequence[int], size: Fraction) -> Integers:
@@ -161,11 +168,11 @@ def round_each(totals: Sequence[int], size: Fraction) -> Integers:
 
     Why: with a / b the size and m the largest absolute total, no intermediate 64-bit result exceeds
          2 b m + a or 2 a. If both are less than 2^62, nothing overflows, and division rounds down
-         as for Python's integers, which handle all other cases.
+         as for Python's integers. In all other cases, Python's integers are used.
     """
-    top, bottom = size.numerator, size.denominator
+    a, b = size.numerator, size.denominator
     largest = max(1, max(totals, default=0), -min(totals, default=0))
-    if max(2 * bottom * largest + top, 2 * top) >= OVERFLOW_LIMIT:
+    if max(2 * b * largest + a, 2 * a) >= OVERFLOW_LIMIT:
         return np.array([saturate(round_to_steps(total, size)) for total in totals], dtype=np.int64)
-    steps: Integers = (2 * bottom * np.array(totals, dtype=np.int64) + top) // (2 * top)
+    steps: Integers = (2 * b * np.array(totals, dtype=np.int64) + a) // (2 * a)
     return np.clip(steps, -MAX_VALUE, MAX_VALUE)

@@ -1,8 +1,8 @@
-"""A fixed sample of the noise of a plan, from which error bars are computed.
+"""A fixed sample of the noise of a plan, from which intervals and predicted errors are computed.
 
-It represents the noise distribution, not the noise of any answer, so all answers can share it.
-Evenly spread points (multiples of irrational numbers, modulo 1) give quantiles far more accurately
-than the same number of random points.
+The sample represents the noise distribution, not the noise of any answer, so all answers of a plan
+share it. It is computed at evenly spread points (multiples of irrational numbers, modulo 1), which
+give quantiles far more accurately than the same number of random points.
 """
 
 from functools import lru_cache
@@ -21,7 +21,7 @@ __all__ = ["noise_sample", "read_confidence", "sample_levels", "sample_noise"]
 
 Floats = NDArray[np.float64]
 MAX_CONFIDENCE: Final = 0.999
-"""Beyond this level, too few points are left to estimate the quantiles of the noise."""
+"""Beyond this level, too few points lie outside the interval to estimate its ends."""
 
 
 @refusing
@@ -41,7 +41,7 @@ def read_confidence(confidence: Number) -> float:
 
 
 def noise_sample(plan: Plan) -> Floats:
-    """Return noise of one group in the totals' units: one row per point, one column per total."""
+    """Return noise of one group in units of 1: one row per point, one column per total."""
     return sample_noise(plan.noise)
 
 
@@ -59,6 +59,9 @@ def sample_noise(noise: TotalNoise) -> Floats:
 
 
 def sample_levels(plan: Plan) -> Floats:
-    """Return levels in (0, 1) for each quantile, to go with the points of `noise_sample`."""
+    """Return a level in (0, 1) for each quantile: one row per point of `noise_sample`.
+
+    A level says how large the quantile's own error is among all errors that it can have.
+    """
     used = plan.noise.law.uniforms
     return spread_points(used + len(plan.quantiles))[:, used:]

@@ -1,4 +1,4 @@
-"""Notes of answers and previews: contribution limits that applied, and quantile errors."""
+"""Notes: sentences of answers, previews, and explanations on limits and errors of quantiles."""
 
 import math
 from collections.abc import Iterator
@@ -13,11 +13,12 @@ __all__ = ["notes_of"]
 
 
 def notes_of(plan: Plan) -> tuple[str, ...]:
-    """Return sentences about limits and errors of an answer; none of them depends on a row."""
+    """Return sentences on contribution limits and errors of quantiles; no row affects them."""
     return (*_limit_notes(plan), *_quantile_notes(plan))
 
 
 def _limit_notes(plan: Plan) -> Iterator[str]:
+    """Yield a sentence for each place in the query where rows of a unit may be dropped."""
     limits = plan.contribution
     if limits.needs_bounding:
         groups = f" in at most {_count(limits.groups, 'group')}" if plan.query.keys else ""
@@ -33,13 +34,15 @@ def _limit_notes(plan: Plan) -> Iterator[str]:
 
 
 def _quantile_notes(plan: Plan) -> Iterator[str]:
-    """Yield how many rows are needed by the quantile that noise affects most."""
-    asked = [
-        (plan.quantiles[place], one.aggregate) for one in plan.statistics for place in one.quantiles
+    """Yield a sentence on the quantile that needs the most rows, if there is a quantile."""
+    quantiles = [
+        (plan.quantiles[index], statistic.aggregate)
+        for statistic in plan.statistics
+        for index in statistic.quantiles
     ]
-    if not asked:
+    if not quantiles:
         return
-    worst, aggregate = max(asked, key=lambda one: one[0].rows_needed)
+    worst, aggregate = max(quantiles, key=lambda pair: pair[0].rows_needed)
     name, count = Writer((), first_alias="").write(aggregate), len(plan.quantiles)
     others = f", which it affects most of {count} quantiles," if count > 1 else ""
     place = "a group" if plan.query.keys else "a table"
@@ -80,11 +83,11 @@ def _limit_note(limit: str, place: str, later: str) -> str:
 
 
 def _later(plan: Plan) -> Iterator[tuple[str, bool]]:
-    """Yield the clauses that apply after a unit's rows were chosen."""
+    """Yield the clauses that apply after rows are dropped, and whether the query has each."""
     yield "GROUP BY", bool(plan.query.keys)
     filters = [total.where for total in plan.totals]
     filters += [histogram.where for histogram in plan.histograms]
-    yield "FILTER", any(one is not None for one in filters)
+    yield "FILTER", any(condition is not None for condition in filters)
 
 
 def _rows(limits: ContributionBounds) -> str:

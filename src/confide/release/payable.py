@@ -1,4 +1,11 @@
-"""`Payable` protocol: what one charge can buy; and the noise grid stored with an answer."""
+"""`Payable`: what one charge can buy, and its plan once the price is set.
+
+The executor handles all payables alike. A payable makes a priced plan at a share of the budget. The
+priced plan reads rows, and encodes the noisy result for the ledger and decodes it again.
+
+Two kinds of payables are here: queries and top keys. A choice, a release, and the statistics define
+their own.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -38,11 +45,11 @@ GRID_STEPS_CHANGED: Final = (
 
 
 class PricedPlan(Protocol[N]):
-    """A plan whose price is fixed; refusals come before the charge."""
+    """A plan at a fixed price, made before the charge, so that refusals cost nothing."""
 
     @property
     def failure(self) -> Fraction:
-        """The probability that key selection fails to hide a single unit."""
+        """The probability with which partition selection may violate its bound on the loss."""
         ...
 
     @property
@@ -72,11 +79,11 @@ class Payable(Protocol[P_co]):
 
     @property
     def identity(self) -> str:
-        """The canonical text, or terms as JSON, by which the ledger identifies it."""
+        """The text by which the ledger identifies a purchase: canonical SQL, or terms as JSON."""
         ...
 
     def at(self, share: Share) -> P_co:
-        """Plan what a share of the budget buys, or refuse, from the declaration alone."""
+        """Return the plan for a share of the budget, or refuse; no row is read."""
         ...
 
 
@@ -85,7 +92,7 @@ class QueryPlan(PricedPlan[NoisyMeasurement], Protocol):
 
     @property
     def shown(self) -> Plan:
-        """The plan that describes the answer."""
+        """The plan that describes the columns and the noise of the answer."""
         ...
 
     @property
@@ -95,7 +102,7 @@ class QueryPlan(PricedPlan[NoisyMeasurement], Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The contribution limits that apply."""
+        """Sentences about contribution limits and errors of quantiles."""
         ...
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
@@ -113,14 +120,14 @@ class QueryPlan(PricedPlan[NoisyMeasurement], Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PricedQuery:
-    """Noisy totals and quantiles."""
+    """A query that is answered with noisy totals and quantiles, at a fixed price."""
 
     shown: Plan
     readings: int | None = 1
 
     @property
     def failure(self) -> Fraction:
-        """The probability that key selection fails to hide a single unit."""
+        """The probability with which partition selection may violate its bound on the loss."""
         return self.shown.failure
 
     @property
@@ -130,7 +137,7 @@ class PricedQuery:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The contribution limits that apply."""
+        """Sentences about contribution limits and errors of quantiles."""
         return notes_of(self.shown)
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
@@ -147,7 +154,7 @@ class PricedQuery:
         return explain_plan(self.shown, cost, reused=reused, level=level)
 
     def run(self, engine: Engine, hold: Hold, entropy: Entropy) -> NoisyMeasurement:
-        """Return the noisy totals of every group in the answer."""
+        """Return the noisy values of every group in the answer."""
         return add_noise(engine.run(self.shown.measurement, hold), self.shown, entropy)
 
     def encode(self, noisy: NoisyMeasurement) -> Payload:
@@ -155,7 +162,7 @@ class PricedQuery:
         return {**noisy.to_json(), "sizes": grid_steps(self.shown)}
 
     def decode(self, payload: Payload) -> NoisyMeasurement:
-        """Return the values in a stored payload, if its grid is that of the plan."""
+        """Return the values in a stored payload; refuse one with other grid steps."""
         check_grid_steps(payload, grid_steps(self.shown))
         return NoisyMeasurement.from_json(payload)
 
@@ -170,7 +177,7 @@ class PricedTopKeys:
 
     @property
     def shown(self) -> Plan:
-        """The plan that describes the answer, which contains keys only."""
+        """The plan that describes the answer, which has keys and no numbers."""
         return self.selection.shown
 
     @property
@@ -180,7 +187,7 @@ class PricedTopKeys:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The contribution limits that apply."""
+        """Sentences about the contribution limits."""
         return notes_of(self.selection.plan)
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
@@ -206,25 +213,30 @@ class PricedTopKeys:
         return {**noisy.to_json(), "sizes": grid_steps(self.shown)}
 
     def decode(self, payload: Payload) -> NoisyMeasurement:
-        """Return the values in a stored payload."""
+        """Return the keys in a stored payload."""
         check_grid_steps(payload, grid_steps(self.shown))
         return NoisyMeasurement.from_json(payload)
 
 
 def grid_steps(plan: Plan) -> list[str]:
-    """Return the steps of a plan's noise and the rates of its quantiles, as text.
+    """Return the steps of a plan's noise, and the rates of its quantiles, as strings.
 
-    Why: a later planner may split the same cost in a different way, even if the steps are the same.
+    They are stored with an answer, and compared with those of the plan when it is shown again; see
+    `check_grid_steps`. Rates are included because a later version may divide the same cost
+    differently between quantiles, which have no steps.
     """
-    rates = [f"{float(one.choice.rate):.9g} {float(one.ends.rate):.9g}" for one in plan.quantiles]
+    rates = [
+        f"{float(quantile.choice.rate):.9g} {float(quantile.ends.rate):.9g}"
+        for quantile in plan.quantiles
+    ]
     return [*map(str, plan.noise.steps), *rates]
 
 
 def check_grid_steps(payload: Payload, steps: Sequence[Any]) -> None:
-    """Raise an error if stored numbers have other grid steps than the plan.
+    """Raise an error if a stored answer has other grid steps than the plan.
 
-    A later planner may choose other steps for the same query at the same cost. It must then not
-    interpret earlier stored numbers in its own steps.
+    A later version of the planner may choose other steps for the same query at the same cost. It
+    would then misread the stored integers, which count steps of the earlier size.
 
     Raises:
         UnsupportedQuery: the steps differ.

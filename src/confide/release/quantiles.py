@@ -1,4 +1,9 @@
-"""Choices of quantile cells, one by one or by tree, with values and intervals."""
+"""Choices of quantile cells, one by one or by tree, with values and intervals.
+
+plan/quantiles.py plans these choices and states what they cost. Rows are counted by cell; a count
+of cells is a pair of arrays: the cells that have rows, in order, and the number of rows of each.
+Ranks are counted in rank steps, of which one row has 2b for a quantile of level a/b.
+"""
 
 import math
 from collections.abc import Callable, Sequence
@@ -32,6 +37,7 @@ __all__ = [
 
 MAX_BATCH_SIZE: Final = 2**18
 EDGE_WEIGHT: Final = 39
+"""The weight of the end of the range, as a multiple of that of all cells; see `Quantile`."""
 OVERFLOW_LIMIT: Final = 2**61
 CONFIDENCE: Final = 0.95
 
@@ -44,12 +50,12 @@ An end outside all cells, -1 or their number, is an end of the declared range.
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Runs of cells with the same rank, for several groups, one row per group.
+    """Runs of cells that have the same rank, for several groups, one array row per group.
 
-    ``breaks`` are the cells where a run begins, followed by the number of all cells. A run is one
-    cell with rows, or a gap between two such cells. ``first`` and ``last`` are its ranks, in steps
-    of which one row is ``row``. ``rows`` is the number of rows of each group. Groups with fewer
-    runs are padded with empty runs at the end.
+    A run is one cell with rows, or all cells between two such cells. ``breaks`` are the first cells
+    of the runs, followed by the number of all cells. ``first`` and ``last`` are the ranks at which
+    a run begins and ends, in rank steps, of which one row has ``row``. ``rows`` is the number of
+    rows of each group. Groups with fewer runs are padded with empty runs at the end.
     """
 
     breaks: Integers
@@ -63,9 +69,11 @@ class Ranks:
         """Return the ranks of the rows of each group."""
         sizes = np.array([len(filled) for filled, _ in groups])
         widest = int(sizes.max())
-        held = np.arange(widest) < sizes[:, None]
-        filled, counts = np.full(held.shape, cells.count), np.zeros(held.shape, np.int64)
-        filled[held], counts[held] = (np.concatenate(side) for side in zip(*groups, strict=True))
+        is_used = np.arange(widest) < sizes[:, None]
+        filled, counts = np.full(is_used.shape, cells.count), np.zeros(is_used.shape, np.int64)
+        filled[is_used], counts[is_used] = (
+            np.concatenate(arrays) for arrays in zip(*groups, strict=True)
+        )
         before = np.cumsum(np.column_stack([np.zeros(len(groups), np.int64), counts]), axis=1)
         if row * int(before.max()) >= OVERFLOW_LIMIT:
             before = before.astype(object)  # more rows than any engine holds: exact but slow
@@ -76,16 +84,16 @@ class Ranks:
         return cls(breaks, ranks[:, :-1], ranks[:, 1:], before[:, -1], row)
 
     def scores(self, ranks: Integers) -> Integers:
-        """Return the negated distance of each run from its group's target rank."""
+        """Return the negated distance of each run from its group's target rank in ``ranks``."""
         target = ranks[:, None]
         return _negate(np.maximum(self.first - target, target - self.last))
 
     def scores_below(self, ranks: Integers) -> Integers:
-        """Return the negated distance of each run below its group's target rank."""
+        """Return scores that are 0 for runs at or above the target rank, as for a flat low end."""
         return _negate(ranks[:, None] - self.last)
 
     def scores_above(self, ranks: Integers) -> Integers:
-        """Return the negated distance of each run above its group's target rank."""
+        """Return scores that are 0 for runs at or below the target rank, as for a flat high end."""
         return _negate(self.first - ranks[:, None])
 
     def rank_of(self, quantile: Quantile) -> Integers:
@@ -100,18 +108,20 @@ def choose_each(
 ) -> list[Chosen]:
     """Return the cells of a quantile's value and of both interval ends, for each group.
 
+    Groups are processed in batches, whose arrays have a limited size.
+
     # Privacy: all three choices are charged. The ends see the value only after it is chosen, and
     # nothing derived from the counts leaves this function except these cells.
     """
     chosen: list[Chosen] = []
     batch: list[Pair] = []
     widest, min_columns = 0, count_columns(quantile) if quantile.decay else 0
-    for one in counts:
-        widest = max(widest, len(one[0]))
+    for group in counts:
+        widest = max(widest, len(group[0]))
         if batch and (len(batch) + 1) * (2 * widest + 1 + min_columns) > MAX_BATCH_SIZE:
             chosen += _choose_batch(batch, quantile, cells, entropy)
-            batch, widest = [], len(one[0])
-        batch.append(one)
+            batch, widest = [], len(group[0])
+        batch.append(group)
     return chosen + (_choose_batch(batch, quantile, cells, entropy) if batch else [])
 
 
@@ -141,25 +151,25 @@ def _choose_averaged(
     Positions outside the range count as its first or last cell.
     """
     averaged = average_rows(groups, cells, quantile)
-    every = np.ones((len(groups), 1), np.int64)
-    widths = np.hstack([np.diff(averaged.places, axis=1), averaged.range_end * every])
-    scores = np.hstack([averaged.scores, averaged.range_score * every])
-    starts = np.hstack([averaged.places[:, :-1], 0 * every])
+    one_each = np.ones((len(groups), 1), np.int64)
+    widths = np.hstack([np.diff(averaged.places, axis=1), averaged.range_end * one_each])
+    scores = np.hstack([averaged.scores, averaged.range_score * one_each])
+    starts = np.hstack([averaged.places[:, :-1], 0 * one_each])
     found = quantile.choice.choose_each(scores, widths, entropy=entropy)
-    places = _position_within(starts, widths, found, entropy)
-    return cells.find(np.clip(places, 0, averaged.range_end - 1) >> averaged.bits)
+    positions = _position_within(starts, widths, found, entropy)
+    return cells.find(np.clip(positions, 0, averaged.range_end - 1) >> averaged.bits)
 
 
 def _position_within(
     starts: Integers, widths: Integers, found: Integers, entropy: Entropy
 ) -> Integers:
-    """Return a uniformly random position in the chosen run of each row."""
+    """Return a uniformly random position in the chosen run of each group."""
     rows = np.arange(len(found))
     return starts[rows, found] + uniform_below_each(widths[rows, found], entropy)
 
 
 def score_ends(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers]:
-    """Return the scores of all runs for the low and for the high end."""
+    """Return the scores of all runs for the low and for the high end, one row per group."""
     rank, low, high = ranks.rank_of(quantile), quantile.low, quantile.high
     below, above = rank - low.shift, rank + high.shift
     if low.edge is not None:
@@ -173,7 +183,7 @@ def score_ends(ranks: Ranks, quantile: Quantile) -> tuple[Integers, Integers]:
 
 
 def _negate(gaps: Integers) -> Integers:
-    """Return the gaps negated, with negative gaps counted as zero."""
+    """Return gaps as scores: negated and limited, with negative gaps counted as zero."""
     return -np.minimum(np.maximum(gaps, 0), MAX_VALUE).astype(np.int64, copy=False)
 
 
@@ -189,12 +199,13 @@ def _choose(
 ) -> Integers:
     """Return a cell of [first, last) for each group, where greater scores are more probable.
 
-    ``edge`` contains the scores of an end of the declared range, and the number that denotes it.
-    Runs outside [first, last) have zero width.
+    ``breaks`` are those of `Ranks`, and ``scores`` those of its runs. ``within`` holds the arrays
+    first and last. ``edge`` adds an end of the declared range as a candidate: its scores, and the
+    number that denotes it in the result. Runs outside [first, last) have zero width.
     """
     first, last = within
-    places = cells.start(np.clip(breaks, first[:, None], last[:, None]))
-    widths, starts = np.diff(places, axis=1), places[:, :-1]
+    positions = cells.start(np.clip(breaks, first[:, None], last[:, None]))
+    widths, starts = np.diff(positions, axis=1), positions[:, :-1]
     if edge is not None:
         total = int(cells.start(np.array([cells.count]))[0])
         widths = np.column_stack([widths, np.full(len(widths), EDGE_WEIGHT * total)])
@@ -208,26 +219,27 @@ def _choose(
 def read_cells(plan: Plan, chosen: tuple[tuple[Chosen, ...], ...]) -> Floats:
     """Return the values of all quantiles, one row per group."""
     table = np.empty((len(chosen), len(plan.quantiles)))
-    for place, quantile in enumerate(plan.quantiles):
+    for index, quantile in enumerate(plan.quantiles):
         cells = plan.histograms[quantile.histogram].cells
-        picked = np.array([row[place][0] for row in chosen], dtype=np.int64)
-        table[:, place] = cells.middle(picked)
+        values = np.array([row[index][0] for row in chosen], dtype=np.int64)
+        table[:, index] = cells.middle(values)
     return table
 
 
 def read_ends(
-    plan: Plan, chosen: tuple[tuple[Chosen, ...], ...], place: int, confidence: float
+    plan: Plan, chosen: tuple[tuple[Chosen, ...], ...], index: int, confidence: float
 ) -> tuple[Floats, Floats]:
     """Return both ends of the intervals of one quantile, for each group.
 
-    Ends are chosen for 95%, which also covers lower levels. For higher levels, the interval is the
-    entire range, which is certain.
+    ``index`` is that of the quantile in the plan. The ends were chosen for a confidence of 95%, so
+    the interval also covers lower levels. For higher levels, it is the entire range, which is
+    certain.
     """
-    cells = plan.histograms[plan.quantiles[place].histogram].cells
+    cells = plan.histograms[plan.quantiles[index].histogram].cells
     bottom, top = (float(end) for end in cells.bounds)
     if confidence > CONFIDENCE:
         return np.full(len(chosen), bottom), np.full(len(chosen), top)
-    lows, highs = (np.array([row[place][end] for row in chosen], dtype=np.int64) for end in (1, 2))
+    lows, highs = (np.array([row[index][end] for row in chosen], dtype=np.int64) for end in (1, 2))
     last = cells.count - 1
     low = np.where(lows < 0, bottom, cells.ends(np.clip(lows, 0, last))[0])
     high = np.where(highs > last, top, cells.ends(np.clip(highs, 0, last))[1])
@@ -235,24 +247,27 @@ def read_ends(
 
 
 def spread_ends(
-    plan: Plan, chosen: tuple[tuple[Chosen, ...], ...], place: int, confidence: float
+    plan: Plan, chosen: tuple[tuple[Chosen, ...], ...], index: int, confidence: float
 ) -> Callable[[Floats, int], Floats]:
-    """Return a function from levels and a group to the error of the value at these levels.
+    """Return a model of a quantile's error: a function of levels in (0, 1) and a group's index.
+
+    The function returns the error, value minus exact value, that is not exceeded with a probability
+    of 1 minus the level.
 
     Why: on either side, the distance to the exact value is modeled as exponential, and exceeds the
          end of the interval as often as the interval states. The exact value stays in the range.
     """
-    values = read_cells(plan, chosen)[:, place]
-    lows, highs = read_ends(plan, chosen, place, confidence)
-    bottom, top = plan.histograms[plan.quantiles[place].histogram].cells.bounds
+    values = read_cells(plan, chosen)[:, index]
+    lows, highs = read_ends(plan, chosen, index, confidence)
+    bottom, top = plan.histograms[plan.quantiles[index].histogram].cells.bounds
     rarity = -math.log(1.0 - max(confidence, CONFIDENCE))
 
     def spread(levels: Floats, group: int) -> Floats:
         value = values[group]
         size = -np.log(2.0 * np.minimum(levels, 1.0 - levels)) / rarity
         end = np.where(levels < 0.5, lows[group], highs[group])
-        above: Floats = value - np.clip(value + (end - value) * size, bottom, top)
-        return above
+        errors: Floats = value - np.clip(value + (end - value) * size, bottom, top)
+        return errors
 
     return spread
 
@@ -263,7 +278,7 @@ MAX_DENOMINATOR = 100_000
 
 @dataclass(frozen=True, slots=True)
 class _ChosenCell:
-    """A chosen cell, and the released numbers of rows before it and up to its end."""
+    """A chosen cell, with the released numbers of rows below it and up to its end (``through``)."""
 
     cell: int
     before: int
@@ -279,7 +294,7 @@ def choose_quantiles(
     *,
     size: int,
 ) -> list[int]:
-    """Return the cell of each level; ``size`` is the released number of rows.
+    """Return the cell of each level, chosen by a tree; ``size`` is the released number of rows.
 
     # Privacy: nothing derived from the counts leaves except the chosen cells. The target of a split
     # depends only on earlier choices and noisy counts.
@@ -297,7 +312,7 @@ def choose_quantiles(
             choices[split.place] = _choose_split(
                 exact, cells, tree, (below, above), entropy, target=target
             )
-    return [choices[place].cell for place in range(len(levels))]
+    return [choices[index].cell for index in range(len(levels))]
 
 
 def _choose_split(
@@ -309,6 +324,10 @@ def _choose_split(
     *,
     target: int,
 ) -> _ChosenCell:
+    """Return the choice of one split, between the two earlier choices in ``sides``.
+
+    ``target`` is the rank to choose, in rows of the entire table.
+    """
     below, above = sides
     first, last = below.cell + 1, above.cell
     if first >= last or (target <= below.through and below.cell >= 0):
@@ -319,18 +338,20 @@ def _choose_split(
     filled, rows = exact[0][inside], exact[1][inside]
     level = _read_level(target - below.through, above.before - below.through)
     cell = _choose_by_halving((filled, rows), cells, tree, (first, last), entropy, level=level)
-    place = int(np.searchsorted(filled, cell))
-    held = int(rows[place]) if place < len(filled) and filled[place] == cell else 0
-    left, own = (
+    index = int(np.searchsorted(filled, cell))
+    rows_in_cell = int(rows[index]) if index < len(filled) and filled[index] == cell else 0
+    noisy_below, noisy_in_cell = (
         saturate(count + int(noise))
         for count, noise in zip(
-            (int(rows[:place].sum()), held), tree.noise.law.draw(2, entropy)[:, 0], strict=True
+            (int(rows[:index].sum()), rows_in_cell),
+            tree.noise.law.draw(2, entropy)[:, 0],
+            strict=True,
         )
     )
-    if own <= tree.slack:
+    if noisy_in_cell <= tree.slack:
         return _ChosenCell(cell, target, target)
-    before = min(max(below.through + left, below.through), max(above.before, below.through))
-    through = min(max(before + own, before), max(above.before, before))
+    before = min(max(below.through + noisy_below, below.through), max(above.before, below.through))
+    through = min(max(before + noisy_in_cell, before), max(above.before, before))
     return _ChosenCell(cell, before, through)
 
 
@@ -351,7 +372,11 @@ def _choose_by_halving(
     *,
     level: Fraction,
 ) -> int:
-    """Return a cell of [first, last), where cells closer to the target rank are more probable."""
+    """Return a cell within [first, last), where cells closer to the target rank are more probable.
+
+    ``exact`` counts the rows in these cells, and ``level`` is the target rank as a fraction of
+    these rows.
+    """
     filled, rows = exact
     breaks = np.empty(2 * len(filled) + 2, dtype=np.int64)
     breaks[0], breaks[-1] = within
@@ -362,5 +387,5 @@ def _choose_by_halving(
     rank = level.numerator * int(before[-1])
     gaps: Integers = np.maximum(np.maximum(low - rank, rank - high), 0)
     choice = tree.choose(level)
-    place = int(choice.choose_interval(cells.start(breaks), -gaps, entropy=entropy))
-    return int(np.clip(cells.find(np.array([place])), within[0], within[1] - 1)[0])
+    position = int(choice.choose_interval(cells.start(breaks), -gaps, entropy=entropy))
+    return int(np.clip(cells.find(np.array([position])), within[0], within[1] - 1)[0])

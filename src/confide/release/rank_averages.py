@@ -1,8 +1,12 @@
-"""Averages over the ranks of neighboring rows, so that gaps change slowly.
+"""Averages of neighboring rows, from which the value of a quantile is chosen.
 
-Each row counts as two halves, spread over its cell together with the others in that cell. Halves
-are numbered in order. Outside the range, below the first half and above the last, the sequence
-continues with virtual halves a small step apart.
+A wide gap between two rows would get most of the probability. Averaging the positions of rows near
+each other in rank makes the gaps change slowly with rank, so the choice is more accurate at the
+same cost.
+
+Each row counts as two *halves*. The halves of all rows in a cell are spread evenly over that cell.
+They have integer positions and are numbered in order. Below the range and above it, the sequence
+continues with virtual halves a small distance apart.
 """
 
 import math
@@ -21,10 +25,10 @@ MAX_LOG_PENALTY: Final = 60
 """No position in the range weighs less than exp(-60) times the maximum weight."""
 
 SCORED_LOG_WEIGHT: Final = 92.0
-"""Runs of ranks that weigh less than exp(-92) are omitted: negligible compared with exp(-60)."""
+"""Runs that weigh less than exp(-92) are omitted: negligible compared with exp(-60)."""
 
 AVERAGED_LOG_WEIGHT: Final = 48.0
-"""Averages omit halves of weights below exp(-48): 1/100 of a step, given 2^62 steps."""
+"""Averages omit halves with weights below exp(-48): with 2^62 steps, they add 1/100 of a step."""
 
 TOP_BITS: Final = 62
 MIN_HALF_DISTANCE: Final = 2**13 - 2
@@ -36,11 +40,12 @@ MAX_ROW_BITS: Final = 40
 
 @dataclass(frozen=True, slots=True)
 class Averaged:
-    """Runs between averaged halves, one row per group.
+    """Runs between consecutive averaged halves, one array row per group.
 
-    ``places`` are their bounds, in steps; one unit of cell weight is 2^bits steps. ``scores`` are
-    the negated distances of their ranks from the quantile's. ``range_end`` is the end of the range,
-    and ``range_score`` the score that all positions in the range have in addition.
+    ``places`` are their bounds: positions in fine steps, of which one unit of cell weight has
+    2^bits. ``scores`` are the negated distances of the runs' ranks from the quantile's rank. The
+    entire range, with the positions from 0 to ``range_end``, is one more candidate, whose score is
+    ``range_score``.
     """
 
     places: Integers
@@ -51,31 +56,33 @@ class Averaged:
 
 
 def _half_counts(quantile: Quantile) -> tuple[int, int]:
-    """Return the numbers of halves scored and of halves averaged, on either side of the rank."""
+    """Return the numbers of halves scored and of halves averaged, on each side of the rank."""
     fall = float(quantile.choice.rate) * quantile.level.denominator
     scored = math.ceil(SCORED_LOG_WEIGHT / fall) + 1
     return scored, scored + math.ceil(AVERAGED_LOG_WEIGHT / float(quantile.decay)) + 1
 
 
 def count_columns(quantile: Quantile) -> int:
-    """Return the number of values in a group's row."""
+    """Return the number of halves that `average_rows` computes for each group."""
     return 2 * _half_counts(quantile)[1] + 1
 
 
 def average_rows(groups: Sequence[Pair], cells: Cells, quantile: Quantile) -> Averaged:
     """Return the runs between averaged halves of rows, with their scores.
 
-    Law:     let x_j be the position of half j, and A = exp(-rate b), B = exp(-decay). It moves to
-             y_j, the sum over t of w_t x_(j+t), where w_t is 1 - p times B^|t| (1 - B) / (1 + B),
-             plus p for t = 0, with p = A/B ((1 - B) / (1 - A))^2. A position from y_j to y_(j+1)
+    Law:     let a/b be the level and r the quantile's rank, as in `Quantile`. Let x_j be the
+             position of half j, A = exp(-rate b), and B = exp(-decay). Half j is averaged to y_j,
+             the sum over t of w_t x_(j+t). Here, w_t is (1 - p) B^|t| (1 - B) / (1 + B), plus p
+             for t = 0, with p = A/B ((1 - B) / (1 - A))^2. A position from y_j to y_(j+1)
              has weight exp(-rate |b j - r|), plus exp(-60) if it is in the range.
     Claim:   one additional row changes b j - r by at most d = max(2a, 2b - 2a) for each position,
              and the sum Z of all weights by a factor within exp(+-(decay d / b + (rate b)^2 / 8)),
              where the last term is 0 for the median.
-    Why:     x_(j-2) <= x'_j <= x_j, so the same is true of y. With gaps g_i = x_(i+1) - x_i, a run
-             is the sum of w_t g_(j+t), so Z is the sum of g_i phi(i - r / b), where phi is the sum
-             of w_t exp(-rate b |s - t|). That is exp(-decay |s|) times a constant for integer s,
-             and in between smaller by at most a factor of cosh(rate b / 2).
+    Why:     with the additional row, half j is at x'_j, and x_(j-2) <= x'_j <= x_j, so the same is
+             true of y. With gaps g_i = x_(i+1) - x_i, the width of run j is the sum over t of
+             w_t g_(j+t). So Z is the sum over i of g_i phi(i - r / b), where phi(s) is the sum over
+             t of w_t exp(-rate b |s - t|). For integer s, phi(s) is exp(-decay |s|) times a
+             constant, and in between it is smaller by at most a factor of cosh(rate b / 2).
     Source:  docs/proofs/quantiles.md, which also covers rounding errors of doubles.
     Checked: tests/release/test_rank_averages.py.
     """
@@ -96,10 +103,13 @@ def average_rows(groups: Sequence[Pair], cells: Cells, quantile: Quantile) -> Av
 
 
 def _place(groups: Sequence[Pair], cells: Cells, halves: Integers, bits: int) -> Integers:
-    """Return the positions of consecutive halves, one row per group."""
-    filled, rows = (np.concatenate([one[side] for one in groups]) for side in range(2))
+    """Return the positions of consecutive halves, one array row per group.
+
+    ``halves`` are their numbers; the first half of the first row has number 1.
+    """
+    filled, rows = (np.concatenate(arrays) for arrays in zip(*groups, strict=True))
     through = np.concatenate([np.zeros(1, np.int64), np.cumsum(2 * rows)])
-    sizes = np.array([len(one[0]) for one in groups])
+    sizes = np.array([len(group[0]) for group in groups])
     last = np.cumsum(sizes)
     before, after = through[last - sizes][:, None], through[last][:, None]
     number, range_end = halves + before, int(cells.start(np.array([cells.count]))[0]) << bits
@@ -122,9 +132,10 @@ def _place(groups: Sequence[Pair], cells: Cells, halves: Integers, bits: int) ->
 
 
 def _average(x: Integers, quantile: Quantile) -> Integers:
-    """Return the averages of positions, each with those in its row of the table.
+    """Return the averaged position of each half; every row of ``x`` is averaged by itself.
 
-    Sums are over gaps, which are nonnegative, so no digits cancel.
+    An average is computed from the gaps below and above the half. Gaps are nonnegative, so no
+    digits cancel.
     """
     decay = float(quantile.decay)
     fall = float(quantile.choice.rate) * quantile.level.denominator

@@ -1,4 +1,7 @@
-"""Choices of keys, candidates, bins, and block ranks from exact totals."""
+"""Private choices among exact values: of keys, candidates, bin widths, and block ranks.
+
+plan/selection.py plans these choices and states what they cost.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -60,17 +63,17 @@ def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> Noi
     scores = np.array([saturate(exact.get(group, (0,))[0]) for group in groups], dtype=np.int64)
     chosen = []
     for _ in range(selection.count):
-        place = selection.selector.choose(scores, entropy=entropy)
-        chosen.append(groups.pop(place))
-        scores = np.delete(scores, place)
+        index = selection.selector.choose(scores, entropy=entropy)
+        chosen.append(groups.pop(index))
+        scores = np.delete(scores, index)
     return NoisyMeasurement(tuple(chosen), ((),) * len(chosen))
 
 
 def choose_candidate(sealed: Sequence[Sealed], candidates: CandidatePlan, entropy: Entropy) -> int:
     """Return the index of the chosen candidate."""
     scores = [
-        _score(one, plan, candidates.step)
-        for one, plan in zip(sealed, candidates.plans, strict=True)
+        _score(values, plan, candidates.step)
+        for values, plan in zip(sealed, candidates.plans, strict=True)
     ]
     return candidates.selector.choose(np.array(scores, dtype=np.int64), entropy=entropy)
 
@@ -89,16 +92,18 @@ def _score(sealed: Sealed, plan: Plan, step: Fraction) -> int:
     return saturate(round_to_steps(total * score_unit(only_total(plan)), step))
 
 
-def _steps(results: Floats, grid: ValueGrid) -> list[int]:
-    """Return results in integer steps of a grid, clipped to it; failures become the lower bound.
+def _grid_indices(results: Floats, grid: ValueGrid) -> list[int]:
+    """Return block results as integer steps of a grid, clipped to it.
+
+    A failed block has NaN as its result, which becomes the lower bound.
 
     # Privacy: a failed block is a result like any other, so nothing reveals how many failed.
     """
     low, step = float(grid.center), float(grid.step)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        places = np.rint((np.nan_to_num(results, nan=-np.inf) - low) / step)
-    places = np.nan_to_num(places, nan=float(grid.low))
-    return [int(place) for place in np.clip(places, grid.low, grid.high)]
+        indices = np.rint((np.nan_to_num(results, nan=-np.inf) - low) / step)
+    indices = np.nan_to_num(indices, nan=float(grid.low))
+    return [int(index) for index in np.clip(indices, grid.low, grid.high)]
 
 
 def choose_block_rank(
@@ -110,9 +115,13 @@ def choose_block_rank(
     *,
     level: Fraction,
 ) -> int:
-    """Return the step at approximately this level among one output's results."""
+    """Return a grid step at approximately this level among the blocks' results of one output.
+
+    ``output`` is the index of the estimator's output.
+    """
     results = unseal(sealed)[:, output]
-    filled, blocks = np.unique(np.array(_steps(results, grid), dtype=np.int64), return_counts=True)
+    indices = np.array(_grid_indices(results, grid), dtype=np.int64)
+    filled, blocks = np.unique(indices, return_counts=True)
     breaks = np.empty(2 * len(filled) + 2, dtype=np.int64)
     breaks[0], breaks[-1] = grid.low, grid.high + 1
     breaks[1:-1:2], breaks[2:-1:2] = filled, filled + 1
@@ -132,11 +141,12 @@ def add_blocks(
     *,
     squared: bool = False,
 ) -> list[int]:
-    """Return for each output the noisy sum over blocks of its steps above the window's lower end.
+    """Return a noisy sum over blocks for each output of an estimator.
 
-    With ``squared``, return the sum of (2 s - w)^2 / w, rounded down, for s steps in a window of
-    width w. It measures the distance of results from the window's middle, and lies within [0, w]
-    like s.
+    Every result counts by s, its number of grid steps above the lower end of the output's window,
+    clipped to the window. With ``squared``, it counts by (2 s - w)^2 / w instead, rounded down,
+    where w is the width of the window. That measures the distance from the window's middle, and is
+    from 0 to w, like s.
 
     # Privacy: every result is clipped to its window before it is added, so one block adds from 0 to
     # the width of the window, to which the noise is calibrated.
@@ -146,7 +156,8 @@ def add_blocks(
     released = []
     for output, (grid, (low, high)) in enumerate(zip(grids, windows, strict=True)):
         width = max(1, high - low)
-        inside = [min(max(step - low, 0), high - low) for step in _steps(results[:, output], grid)]
+        indices = _grid_indices(results[:, output], grid)
+        inside = [min(max(index - low, 0), high - low) for index in indices]
         if squared:
             inside = [(2 * step - width) ** 2 // width for step in inside]
         total = round_to_steps(sum(inside), noise.steps[output])
@@ -155,12 +166,12 @@ def add_blocks(
 
 
 def choose_width(sealed: Sealed, choice: WidthChoice, entropy: Entropy) -> int:
-    """Return the chosen number of halvings.
+    """Return k for the chosen number of bins 2^k; see `WidthChoice`.
 
     # Privacy: counts of bins outside the range are dropped unseen; nothing leaves except the index
     # of the chosen candidate.
     """
     exact = unseal(sealed).groups
-    counts = [exact.get((place,), (0,))[0] for place in range(2**choice.levels)]
+    counts = [exact.get((index,), (0,))[0] for index in range(2**choice.levels)]
     scores = np.array([saturate(score) for score in choice.scores(counts)], dtype=np.int64)
     return choice.selector.choose(scores, entropy=entropy)

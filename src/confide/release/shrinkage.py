@@ -1,4 +1,4 @@
-"""Empirical-Bayes shrinkage of small counts; free."""
+"""Empirical-Bayes shrinkage of small counts, which costs nothing; see `Answer.likely_rows`."""
 
 import math
 from typing import Final
@@ -14,6 +14,7 @@ ROUNDS: Final = 50
 GRID_MARGIN_SCALES: Final = 12
 MAX_SHRUNK_SCALES: Final = 60
 GRID_STEPS_PER_SCALE: Final = 8
+"""Limits in multiples of the noise's scale: of the grid of possible counts, and its fineness."""
 MIN_DENSITY: Final = 1e-300
 
 

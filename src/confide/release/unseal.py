@@ -1,4 +1,4 @@
-"""Access to sealed values: one function, which only modules of release may import."""
+"""Access to sealed values: one function, which only modules in release/ may import."""
 
 from typing import TypeVar
 
