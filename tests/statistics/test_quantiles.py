@@ -15,7 +15,7 @@ from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.plan import Range, ValueGrid
 from confide.plan.cells import GridCells
-from confide.plan.quantiles import plan_quantile_tree
+from confide.plan.quantile_tree import plan_quantile_tree
 from confide.release.quantiles import choose_quantiles
 from confide.statistics.quantiles import NORMAL_QUANTILE, TAIL_PROBABILITY
 from support.auditor import audit

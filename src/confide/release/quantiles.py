@@ -19,7 +19,7 @@ from confide.mechanisms import Exponential
 from confide.mechanisms.grid import MAX_VALUE, saturate
 from confide.noise import Entropy, uniform_below_each
 from confide.plan import Cells, Plan, Quantile
-from confide.plan.quantiles import QuantileTree
+from confide.plan.quantile_tree import QuantileTree
 from confide.release.estimates import Floats
 from confide.release.rank_averages import average_rows, count_columns
 from confide.release.unseal import unseal

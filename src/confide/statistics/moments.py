@@ -12,7 +12,7 @@ from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
-from confide.plan.quantiles import plan_quantile_tree
+from confide.plan.quantile_tree import plan_quantile_tree
 from confide.query import Query, TableQuery, Term, canonical, col, count, quantile
 from confide.release.quantiles import choose_quantiles
 from confide.statistics.arguments import (

@@ -18,7 +18,7 @@ from confide.exact import Number, fraction
 from confide.ledger import Hold
 from confide.loss import Share
 from confide.plan import Plan
-from confide.plan.quantiles import QuantileTree, plan_quantile_tree
+from confide.plan.quantile_tree import QuantileTree, plan_quantile_tree
 from confide.query import TableQuery, canonical, col, count, quantile
 from confide.release.quantiles import choose_quantiles
 from confide.statistics.arguments import (
