@@ -189,12 +189,8 @@ class Watch:
         hold: Hold,
         receipt: Receipt,
     ) -> None:
-        self._executor, self._threshold, self._vector, self._hold = (
-            executor,
-            threshold,
-            vector,
-            hold,
-        )
+        self._executor, self._threshold = executor, threshold
+        self._vector, self._hold = vector, hold
         self.cost, self.receipt = executor.planner.pricing.cost(hold.share), receipt
 
     @property
@@ -257,10 +253,7 @@ def _spent_key(key: str) -> KeyUsed:
 
 
 MAX_STEPS: Final = 10_000
-"""The maximum number of answers of one durable session.
-
-Every answer takes space in the ledger, whether "above" or "below".
-"""
+"""The maximum number of answers of one durable session; each takes space in the ledger."""
 BLIND_WORDS: Final = 4
 """The number of random 64-bit words that hide a session's state from its record's hash."""
 ZERO_SHARE: Final = Share(0)
