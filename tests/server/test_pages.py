@@ -284,3 +284,30 @@ def test_templates_have_no_inline_scripts_or_styles() -> None:
 
         assert not re.search(r"<script(?![^>]* src=)|\son\w+=|\sstyle=|javascript:|hx-on", text)
         assert "|safe" not in text.replace("{{ drawing|safe }}", "")
+
+
+@pytest.mark.parametrize("accept", ["application/json", "*/*", "application/json, */*;q=0.1"])
+def test_a_program_learns_where_the_api_is(house: House, accept: str) -> None:
+    """`GET /` answers a program with JSON whose links exist, and needs no token for that."""
+    found = house.client.get("/", headers={"accept": accept}, follow_redirects=False)
+    links = {name: link for name, link in found.json().items() if link.startswith("/")}
+
+    assert 200 == found.status_code
+    assert "Authorization: Bearer" in found.json()["message"]
+    assert {"schema", "tables", "query", "sign_in"} <= links.keys()
+    assert 200 == house.client.get(links["schema"]).status_code
+    known = house.client.get(links["schema"]).json()["paths"]
+    assert {links[name] for name in ("tables", "budget", "preview", "query")} <= known.keys()
+
+
+def test_a_browser_is_led_to_the_page(house: House) -> None:
+    """`GET /` leads a browser to sign in, and shows the page once it has."""
+    headers = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    before = house.client.get("/", headers=headers, follow_redirects=False)
+    sign_in(house, house.ana)
+    after = house.client.get("/", headers=headers, follow_redirects=False)
+    program = house.client.get("/", headers={"accept": "application/json"})
+
+    assert (303, "/sign-in") == (before.status_code, before.headers["location"])
+    assert (200, "text/html") == (after.status_code, after.headers["content-type"].split(";")[0])
+    assert "application/json" == program.headers["content-type"]

@@ -37,7 +37,7 @@ from confide.server import (
 from confide.server.agents import McpEndpoint
 from confide.server.auth import describe_errors
 from confide.server.middleware import RETRY_SECONDS, RequestMiddleware, record_error, refusal_body
-from confide.server.rendering import SERVER_FOLDER, render
+from confide.server.rendering import SERVER_FOLDER, accepts_html, render
 from confide.server.service import Service
 from confide.server.tokens import TokenStore, open_tables
 
@@ -127,7 +127,7 @@ def _add_error_handlers(app: FastAPI) -> None:
 
     def refuse(request: Request, error: ConfideError, status: int | None = None) -> Response:
         record_error(request.scope, error)
-        if not request.url.path.startswith(("/v1/", "/mcp")) and _is_browser(request):
+        if not request.url.path.startswith(("/v1/", "/mcp")) and accepts_html(request):
             return _refuse_on_page(request, error, status or status_of(error))
         headers = {"retry-after": str(RETRY_SECONDS)} if isinstance(error, NotReady) else {}
         if status_of(error) == 401:
@@ -150,10 +150,6 @@ def _add_error_handlers(app: FastAPI) -> None:
             answer.headers.update(error.headers or {})
             return answer
         return refuse(request, MalformedRequest("the request cannot be read; send JSON"))
-
-
-def _is_browser(request: Request) -> bool:
-    return "text/html" in request.headers.get("accept", "")
 
 
 def _refuse_on_page(request: Request, error: ConfideError, status: int) -> Response:

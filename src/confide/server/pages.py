@@ -8,7 +8,7 @@ import secrets
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Form, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from confide.client.http import NotReady, NotSignedIn, NotYours
 from confide.curator import Preview
@@ -18,7 +18,13 @@ from confide.release import Answer
 from confide.release.formatting import percent, to_csv
 from confide.server.auth import COOKIE, CurrentService, caller_of_cookie
 from confide.server.middleware import record_error
-from confide.server.rendering import draw_answer, draw_burn_down, draw_spending, render
+from confide.server.rendering import (
+    accepts_html,
+    draw_answer,
+    draw_burn_down,
+    draw_spending,
+    render,
+)
 from confide.server.responses import MAX_SQL_LENGTH
 from confide.server.routes import Before, Entry
 from confide.server.serialization import show_tables
@@ -34,6 +40,17 @@ FRESH_STEP: Final = "anew"
 """The value of the button that pays for a new answer to an answered query."""
 PAID_STEPS: Final = ("ask", FRESH_STEP)
 CONFIRMED: Final = "yes"
+API_INDEX: Final = {
+    "message": "This is a confide server. Send an `Authorization: Bearer <token>` header to /v1.",
+    "schema": "/openapi.json",
+    "tables": "/v1/tables",
+    "budget": "/v1/budget",
+    "preview": "/v1/preview",
+    "query": "/v1/query",
+    "tools": "/mcp",
+    "sign_in": "/sign-in",
+}
+"""The response to programs that ask for the start page: where to go instead."""
 PAGE_ADVICE: Final = "To pay this much, confirm it below."
 INITIAL_FORM: Final = {"sql": "", "by": "share", "amount": "1%"}
 
@@ -95,8 +112,12 @@ async def sign_out() -> Response:
 
 
 @router.get("/")
-async def ask_page(request: Request, caller: SignedIn, service: CurrentService) -> HTMLResponse:
-    """Show the query form and the available tables."""
+async def ask_page(request: Request, service: CurrentService) -> Response:
+    """Show the query form and the available tables; tell a program where the API is."""
+    accepts_json = "application/json" in request.headers.get("accept", "")
+    if not accepts_html(request) and (accepts_json or COOKIE not in request.cookies):
+        return JSONResponse(API_INDEX)
+    caller = await caller_of_cookie(request)
     return await service.run(lambda: _page(request, caller, service, INITIAL_FORM))
 
 

@@ -18,7 +18,14 @@ from confide.release import Answer
 from confide.release.formatting import draw_charts, figures_of, percent
 from confide.server.service import Caller
 
-__all__ = ["SERVER_FOLDER", "draw_answer", "draw_burn_down", "draw_spending", "render"]
+__all__ = [
+    "SERVER_FOLDER",
+    "accepts_html",
+    "draw_answer",
+    "draw_burn_down",
+    "draw_spending",
+    "render",
+]
 
 SERVER_FOLDER: Final = Path(__file__).parent
 MAX_LISTED_VALUES: Final = 12
@@ -68,6 +75,11 @@ DEFAULT_VALUES: Final[dict[str, Any]] = {
     "key": None,
     "is_fragment": False,
 }
+
+
+def accepts_html(request: Request) -> bool:
+    """Return whether a request comes from a browser, to judge by the types that it accepts."""
+    return "text/html" in request.headers.get("accept", "")
 
 
 def render(
