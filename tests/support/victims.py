@@ -20,14 +20,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+import duckdb
 import pyarrow as pa
 
 from confide import Budget, Curator, Float, Table
+from confide import curator as curators
+from confide.declare import Catalog
+from confide.engines import open_engine
 from confide.execution import executor
 from confide.ledger import Payload, SqlLedger, open_ledger
 from confide.loss import PureFilter, Share
@@ -103,18 +108,33 @@ def ask(curator: Curator, results: int, key: str, *, kill_at: int | None) -> Non
     )
 
 
+def make_table() -> Table:
+    """Return a table of a few rows."""
+    rows = pa.table({"who": list(range(20)), "x": [1.0] * 20})
+    return Table("t", rows, unit="who", columns={"x": Float(0, 1)})
+
+
 def open_curator(**where: Any) -> Curator:
     """Return a curator of a few rows."""
-    rows = pa.table({"who": list(range(20)), "x": [1.0] * 20})
-    table = Table("t", rows, unit="who", columns={"x": Float(0, 1)})
-    return Curator([table], budget=Budget(1), **where)
+    return Curator([make_table()], budget=Budget(1), **where)
 
 
 def warm_up() -> None:
-    """Import everything that a query needs, so that no victim has to; leave no thread running."""
+    """Import everything that a query needs, so that no victim has to."""
     curator = open_curator()
     curator.sql(QUESTION, share=SHARE.fraction)
     curator._engine.close()
+
+
+def share_engine(salt: str) -> None:
+    """Let all processes inherit an engine that has run the query; they differ in their ledgers.
+
+    It has no thread besides its caller's, so that it also works in a forked process.
+    """
+    duckdb.connect = partial(duckdb.connect, config={"threads": 1, "async_threads": 0})
+    engine = open_engine(Catalog([make_table()]), salt=salt)
+    curators.open_engine = lambda catalog, *, salt: engine  # type: ignore[attr-defined]
+    open_curator().sql(QUESTION, share=SHARE.fraction)
     # A garbage collection in a fork would touch, and so copy, every inherited page.
     gc.collect()
     gc.freeze()
@@ -325,6 +345,7 @@ def main(words: list[str] | None = None) -> None:
     delivered = parser.parse_args(words)
     warm_up()
     ledger = open_ledger(delivered.address, PureFilter(Fraction(1)), anchor=delivered.anchor)
+    share_engine(ledger.salt)
     scene = Scene(delivered.address, str(delivered.anchor), delivered.mode, ledger, Report())
     report, draw = scene.report, random.Random(delivered.seed)
     found = measure(scene)
