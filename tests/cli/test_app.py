@@ -47,9 +47,11 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run(*arguments: str) -> Result:
-    """Run a command and let any exception but an exit fail the test."""
-    return CliRunner().invoke(app, list(arguments), env={"COLUMNS": "200"}, catch_exceptions=False)
+def run(*arguments: str, given: str | None = None) -> Result:
+    """Run a command and let any exception but an exit fail the test; ``given`` is typed into it."""
+    return CliRunner().invoke(
+        app, list(arguments), input=given, env={"COLUMNS": "200"}, catch_exceptions=False
+    )
 
 
 def test_a_question_is_answered_with_intervals_and_paid(here: Path) -> None:
@@ -181,7 +183,7 @@ def test_an_explanation_needs_no_price(here: Path) -> None:
         (2, "cannot be written", ["init", "visits.csv", "--config", "none/confide.toml"]),
         (2, "Missing argument", ["sql"]),
         (2, "No such command", ["nonsense"]),
-        (2, "is there already", ["init", "visits.csv"]),
+        (2, "already exists", ["init", "visits.csv"]),
         (2, "must be a .parquet or .csv", ["init", "x.xlsx", "--config", "y.toml"]),
         (2, "is there already", ["demo", "--data", "visits.csv"]),
         (2, "a .csv or .parquet", ["demo", "--data", "people.xlsx"]),
@@ -275,7 +277,7 @@ def test_init_check_and_ask(here: Path) -> None:
     for line, finished in {
         "# epsilon = 1.0 ": "epsilon = 1.0 ",
         '# unit = "pid"': 'unit = "pid"',
-        '# age = { type = "int", low = LOW, high = HIGH }': (
+        '# age = { type = "int", low = 0, high = 120 }': (
             'age = { type = "int", low = 0, high = 80 }'
         ),
     }.items():
@@ -289,6 +291,18 @@ def test_init_check_and_ask(here: Path) -> None:
     assert "keep them to yourself" in checked.stdout
     question = "SELECT AVG(age) AS a FROM visits"
     assert 0 == run("sql", question, "--epsilon", "0.2", "--config", "new.toml").exit_code
+
+
+def test_an_interactive_draft_needs_no_editing(here: Path) -> None:
+    """Accepted defaults and a few answers make a declaration that can be queried at once."""
+    answers = "\n" * 30
+    drafted = run("init", "visits.csv", "--interactive", "--config", "new.toml", given=answers)
+
+    assert 0 == drafted.exit_code, drafted.output
+    assert "Which column identifies a person?" in drafted.output
+    assert 0 == run("check", "--config", "new.toml").exit_code
+    question = "SELECT AVG(age) AS a FROM visits"
+    assert 0 == run("sql", question, "--epsilon", "0.1", "--config", "new.toml").exit_code
 
 
 ODD = {
@@ -319,8 +333,8 @@ def test_the_survey_can_be_written_to_a_file(here: Path, name: str) -> None:
     assert 0 == run("init", name, "--config", "new.toml").exit_code
     draft = (here / "new.toml").read_text(encoding="utf-8")
 
-    assert '# unit = "person" ' in draft
-    assert '# systolic = { type = "int", low = LOW, high = HIGH }' in draft
+    assert '# unit = "person"\n' in draft
+    assert '# cholesterol = { type = "int", low = LOW, high = HIGH }' in draft
 
 
 def test_a_draft_explains_how_to_fix_odd_names(here: Path) -> None:

@@ -113,3 +113,13 @@ def test_a_third_word_is_not_a_flag(tmp_path: Path) -> None:
         (tmp_path / "t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
         assert {"diabetes": kind} == guess_kinds(tmp_path / "t.csv")
+
+
+def test_amounts_with_a_currency_are_converted(tmp_path: Path) -> None:
+    """A conversion reads signs of currencies, commas between digits, and negative amounts."""
+    amounts = ['"$1,234.50"', "$99.00", "($5.25)", "-$7", "NA", '"2,000,000.01 €"']
+    (tmp_path / "t.csv").write_text("\n".join(["amount", *amounts]) + "\n", encoding="utf-8")
+    convert_csv(tmp_path / "t.csv", tmp_path / "t.parquet")
+    found = duckdb.read_parquet(str(tmp_path / "t.parquet")).fetchall()
+
+    assert [1234.5, 99.0, -5.25, -7.0, None, 2_000_000.01] == [amount for (amount,) in found]

@@ -13,10 +13,12 @@ from confide.declare import Kind
 from confide.declare.tables import NAME
 from confide.declare.toml import parse_toml
 from confide.errors import BadDeclaration
-from confide.intake.draft import DraftTable, draft_toml, guess_unit, name_table
+from confide.intake.draft import DraftColumn, DraftTable, draft_toml, guess_unit, name_table
 
 KINDS: list[Kind | None] = [*Kind, None]
-TABLE = DraftTable("visits", "data/visits.parquet", {f"c{i}": k for i, k in enumerate(KINDS)})
+TABLE = DraftTable(
+    "visits", "data/visits.parquet", {f"c{i}": DraftColumn(k) for i, k in enumerate(KINDS)}
+)
 
 
 def test_a_draft_leaves_unit_and_budget_to_the_owner() -> None:
@@ -29,8 +31,9 @@ def test_a_draft_leaves_unit_and_budget_to_the_owner() -> None:
 
 
 def test_a_draft_holds_no_bounds() -> None:
-    """A column of a type that needs bounds appears only in a comment."""
-    columns = tomllib.loads(draft_toml([TABLE]))["tables"]["visits"]["columns"]
+    """A column of a type that needs bounds appears only in a comment, also with a hint."""
+    aged = replace(TABLE, columns={**TABLE.columns, "age": DraftColumn(Kind.INT)})
+    columns = tomllib.loads(draft_toml([aged]))["tables"]["visits"]["columns"]
 
     assert {"text", "bool"} == {column["type"] for column in columns.values()}
     assert not {"low", "high", "values"} & {key for column in columns.values() for key in column}
@@ -39,7 +42,7 @@ def test_a_draft_holds_no_bounds() -> None:
 def test_a_finished_draft_is_a_declaration() -> None:
     """With its placeholders filled in and uncommented, a draft is accepted."""
     text = draft_toml([TABLE])
-    text = re.sub(r"^# (?=\w+ = )", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^# (?=\w+ = )", "", text.replace("# unique", "##"), flags=re.MULTILINE)
     text = text.replace("YYYY-MM-DD", "2020-01-01").replace("LOW", "0").replace("HIGH", "9")
     text = text.replace('"TYPE"', '"bool"')
     [table] = parse_toml(text, name="confide.toml", folder=Path("/home")).tables
@@ -50,7 +53,8 @@ def test_a_finished_draft_is_a_declaration() -> None:
 
 def test_guessed_types_stay_comments() -> None:
     """A type that was guessed from rows stays a comment until the owner uncomments it."""
-    guessed = replace(TABLE, is_guessed=True)
+    columns = {name: replace(one, is_guessed=True) for name, one in TABLE.columns.items()}
+    guessed = replace(TABLE, columns=columns)
 
     assert {} == tomllib.loads(draft_toml([guessed]))["tables"]["visits"]["columns"]
     assert "guessed from the first rows" in draft_toml([guessed])
@@ -67,11 +71,11 @@ def test_guessed_types_stay_comments() -> None:
 )
 def test_a_unit_is_proposed_by_its_name(unit: str | None, names: list[str]) -> None:
     """A column named for a person is proposed as the unit, and not as a column."""
-    table = DraftTable("t", "t.csv", dict.fromkeys(names, Kind.TEXT))
+    table = DraftTable("t", "t.csv", dict.fromkeys(names, DraftColumn(Kind.TEXT)))
     text = draft_toml([table])
     columns = tomllib.loads(text)["tables"]["t"]["columns"]
 
-    assert f'# unit = "{unit or "COLUMN"}" ' in text
+    assert f'# unit = "{unit or "COLUMN"}"\n' in text
     assert [name for name in names if name != unit] == list(columns)
 
 
@@ -98,12 +102,15 @@ def test_unsuitable_columns_are_not_proposed_as_the_unit(
 )
 def test_no_name_breaks_out_of_its_line(names: list[str], source: str) -> None:
     """For any names of columns and files, a draft is TOML without further keys."""
-    table = DraftTable("t", source, dict.fromkeys(names, Kind.TEXT))
+    many = DraftColumn(Kind.TEXT, note="a note", values=900, rows=1_000)
+    table = DraftTable("t", source, dict.fromkeys(names, many))
     found = tomllib.loads(draft_toml([table]))
 
     assert {"budget", "ledger", "tables"} == set(found)
     assert source == found["tables"]["t"]["source"]
-    asked = {name for name in names if NAME.match(name)} - {guess_unit(table.columns)}
+    asked = {name for name in names if NAME.match(name)} - {
+        guess_unit(dict.fromkeys(names, Kind.TEXT))
+    }
     assert asked == set(found["tables"]["t"]["columns"])
 
 
@@ -119,19 +126,58 @@ def test_every_file_gets_a_plain_name_of_its_own(stems: list[str]) -> None:
 
 
 def test_a_draft_omits_the_column_of_a_proposed_unit() -> None:
-    """A proposed unit has no column below; the comment says to delete that of another unit."""
-    guessed = draft_toml([DraftTable("t", "t.csv", {"patient": Kind.TEXT, "age": Kind.INT})])
-    open_ = draft_toml([DraftTable("t", "t.csv", {"visit": Kind.TEXT, "age": Kind.INT})])
+    """A proposed unit has no column below; otherwise, the comment says to remove its line."""
+    age = DraftColumn(Kind.INT)
+    guessed = draft_toml(
+        [DraftTable("t", "t.csv", {"patient": DraftColumn(Kind.TEXT), "age": age})]
+    )
+    open_ = draft_toml([DraftTable("t", "t.csv", {"visit": DraftColumn(Kind.TEXT), "age": age})])
 
-    assert "It has no line below" in guessed
-    assert "Take its line below away" not in guessed
-    assert "Take its line below away" in open_
+    assert "Suggested by its name: patient." in guessed
+    assert "Remove the line of the unit below" not in guessed
+    assert "Remove the line of the unit below" in open_
     assert "unique = true" in open_
 
 
-def test_a_guessed_flag_may_be_a_category() -> None:
-    """A flag that was guessed from strings shows the alternative; a stored flag does not."""
-    table = DraftTable("t", "t.csv", {"smoker": Kind.BOOL}, is_guessed=True)
+def test_a_code_with_few_values_is_not_a_unit() -> None:
+    """A column named like an identifier is not proposed if its few values repeat very often."""
+    party = DraftColumn(Kind.INT, values=7, rows=944)
+    patients = DraftColumn(Kind.INT, values=300, rows=944)
 
-    assert '# smoker = { type = "bool" }  # or { type = "category"' in draft_toml([table])
-    assert 'smoker = { type = "bool" }\n' in draft_toml([replace(table, is_guessed=False)])
+    assert '# unit = "COLUMN"' in draft_toml([DraftTable("t", "t.csv", {"PID": party})])
+    assert '# unit = "PID"' in draft_toml([DraftTable("t", "t.csv", {"PID": patients})])
+
+
+@pytest.mark.parametrize(
+    ("column", "sentence"),
+    [
+        (DraftColumn(Kind.INT, values=90, rows=90), "never repeat, so `unique = true` may hold"),
+        (DraftColumn(Kind.INT, values=60, rows=90), "repeat, so people have several rows"),
+        (DraftColumn(Kind.INT), "Suggested by its name: id.\n"),
+    ],
+)
+def test_a_draft_says_whether_units_repeat(column: DraftColumn, sentence: str) -> None:
+    """The comment on a proposed unit follows from the number of its values, if it is known."""
+    assert sentence in draft_toml([DraftTable("t", "t.csv", {"id": column})])
+
+
+def test_columns_that_may_identify_people_are_listed() -> None:
+    """Without a proposed unit, the draft lists columns with many values and with unique values."""
+    columns = {
+        "rownames": DraftColumn(Kind.INT, values=5_000, rows=5_000),
+        "tail": DraftColumn(Kind.TEXT, values=400, rows=5_000),
+        "origin": DraftColumn(Kind.TEXT, values=3, rows=5_000),
+    }
+    text = draft_toml([DraftTable("t", "t.csv", columns)])
+
+    assert "# Every row has its own value of rownames.\n" in text
+    assert "# Columns with many different values: tail.\n" in text
+
+
+def test_bounds_are_suggested_by_name_only() -> None:
+    """A well-known name has bounds in its comment; others have placeholders."""
+    columns = {"age": DraftColumn(Kind.INT), "income": DraftColumn(Kind.INT)}
+    text = draft_toml([DraftTable("t", "t.csv", columns)])
+
+    assert '# age = { type = "int", low = 0, high = 120 }  # bounds suggested by the name' in text
+    assert '# income = { type = "int", low = LOW, high = HIGH }\n' in text

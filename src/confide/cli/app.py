@@ -151,10 +151,14 @@ def init(
     data: Annotated[
         list[str], typer.Argument(help="Parquet or CSV files, or tables of PostgreSQL by address.")
     ],
+    *,
+    interactive: Annotated[
+        bool, typer.Option("--interactive", help="Ask for everything that the draft leaves open.")
+    ] = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Draft a declaration from the names and types of columns; bounds are left to the owner."""
-    owners.draft_declaration(Console(), data, config)
+    """Draft a declaration from the names and types of columns; you add the bounds."""
+    owners.draft_declaration(Console(), data, config, interactive=interactive)
 
 
 @app.command()

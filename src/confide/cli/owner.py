@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qs, urlsplit
@@ -13,16 +13,18 @@ from rich.text import Text
 from confide.cli.context import warn_without_ledger
 from confide.cli.output import make_table, percent, print_message, show_budget, show_findings
 from confide.curator import BudgetState, open_declared_ledger
-from confide.declare import Declaration, Kind, PublicTable, Table, read_toml
+from confide.declare import Declaration, PublicTable, Table, read_toml
 from confide.declare import Text as TextColumn
 from confide.declare.tables import NAME
 from confide.engines.registry import FILE, read_address, scheme_of
 from confide.errors import BadDeclaration, Fault
 from confide.execution.pricing import Pricing
-from confide.intake.check import CheckFinding, inspect_table, read_schema
+from confide.intake.check import CheckFinding, inspect_table
 from confide.intake.convert import convert_csv
 from confide.intake.csv_types import KINDS, conversion_hint, guess_formats
-from confide.intake.draft import DraftTable, draft_toml, name_table
+from confide.intake.draft import DraftColumn, DraftTable, draft_toml, name_table
+from confide.intake.interview import complete_draft
+from confide.intake.sample import sample_file
 from confide.ledger import Entry, Ledger, LostAnchor, check_ledger, recount
 from confide.ledger import accept_lost_anchor as accept_loss
 from confide.loss import Filter, auto_filter
@@ -40,41 +42,71 @@ __all__ = [
 ]
 
 
-def draft_declaration(console: Console, data: Sequence[str], config: Path) -> None:
+def draft_declaration(
+    console: Console, data: Sequence[str], config: Path, *, interactive: bool = False
+) -> None:
     """Write a draft of the declaration, without overwriting an existing file."""
+    if config.exists():
+        raise _config_exists(config)
     tables: list[DraftTable] = []
     for source in data:
         tables.append(_draft_table(source, [table.name for table in tables], config))
+    for path, table in zip(map(Path, data), tables, strict=True):
+        if path.suffix.lower() == ".csv":
+            _advise_conversion(console, path, table)
+    text = complete_draft(tables, _ask(console)) if interactive else draft_toml(tables)
     try:
         with config.open("x", encoding="utf-8") as file:
-            file.write(draft_toml(tables))
+            file.write(text)
     except FileExistsError:
-        raise BadDeclaration(
-            f"{config} is there already; remove it, or draft into another file with --config"
-        ) from None
+        raise _config_exists(config) from None
     except OSError as error:
         raise BadDeclaration(
-            f"{config} cannot be written ({error.strerror}); name another file"
+            f"`{config}` cannot be written ({error.strerror}). Choose another file."
         ) from error
-    print_message(
-        console,
-        f"{config} names {len(tables)} table(s). Open it, and finish the lines that begin with "
-        '"# ": budget, unit, bounds. Then run `confide check`.',
+    named = ", ".join(table.name for table in tables)
+    next_step = (
+        "Run `confide check` to compare it with the data."
+        if interactive
+        else 'Complete the lines that start with "# " (budget, unit, bounds), then run '
+        "`confide check`."
     )
-    for path, table in zip(map(Path, data), tables, strict=True):
-        if not table.is_guessed:
-            continue
-        if not all(map(NAME.match, table.columns)):
-            _advise(console, path, "names that cannot be declared")
-        elif not set(guess_formats(path).values()) <= set(KINDS):
-            _advise(console, path, "decimal commas, or dates that are not written 2024-12-31")
-
-
-def _advise(console: Console, path: Path, what: str) -> None:
     print_message(
         console,
-        f"Some columns of {path.name} have {what}. Make a copy with plain names and types, and "
-        f"draft from that: {conversion_hint(path)}",
+        f"Wrote {config} with the tables {named}. {next_step}"
+        if len(tables) > 1
+        else f"Wrote {config} with the table {named}. {next_step}",
+    )
+
+
+def _config_exists(config: Path) -> BadDeclaration:
+    return BadDeclaration(
+        f"`{config}` already exists. Remove it, or choose another file with --config."
+    )
+
+
+def _ask(console: Console) -> Callable[[str, str], str]:
+    """Return a function that asks the owner one thing and returns the answer or the default."""
+
+    def ask(question: str, default: str) -> str:
+        shown = f"{question} [{default}]: " if default else f"{question}: "
+        return console.input(Text(shown)).strip() or default
+
+    return ask
+
+
+def _advise_conversion(console: Console, path: Path, table: DraftTable) -> None:
+    """Print the command that makes a readable copy, if some columns of the file need one."""
+    if not all(map(NAME.match, table.columns)):
+        reason = "names that cannot be declared"
+    elif not set(guess_formats(path).values()) <= set(KINDS):
+        reason = "amounts such as $1,234.50, decimal commas, or dates other than 2024-12-31"
+    else:
+        return
+    print_message(
+        console,
+        f"Some columns of {path.name} have {reason}. Convert the file, then draft from the copy: "
+        f"{conversion_hint(path)}",
         style="yellow",
     )
 
@@ -110,21 +142,15 @@ def convert_file(console: Console, path: Path, target: Path | None) -> None:
 def _draft_table(source: str, taken: Sequence[str], config: Path) -> DraftTable:
     """Return the draft of a table in a file or at a URL."""
     if scheme_of(source) != FILE:
-        columns = read_address(source)
+        columns = {name: DraftColumn(kind) for name, kind in read_address(source).items()}
         named = parse_qs(urlsplit(source).query)["table"][0]
         return DraftTable(name_table(named.rpartition(".")[2], taken), source, columns)
     path = Path(source)
-    is_csv = path.suffix.lower() == ".csv"
     return DraftTable(
         name_table(path.stem, taken),
         Path(os.path.relpath(path, config.parent)).as_posix(),
-        _guess_kinds(path) if is_csv else read_schema(path),
-        is_guessed=is_csv,
+        sample_file(path),
     )
-
-
-def _guess_kinds(path: Path) -> dict[str, Kind | None]:
-    return {name: KINDS.get(shape, Kind.TEXT) for name, shape in guess_formats(path).items()}
 
 
 def check_declaration(console: Console, config: Path) -> bool:

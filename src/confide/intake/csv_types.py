@@ -28,6 +28,8 @@ __all__ = [
     "find_delimiter",
     "find_format",
     "guess_formats",
+    "is_missing",
+    "read_cells",
 ]
 
 MAX_SAMPLE_ROWS: Final = 1_000
@@ -53,18 +55,21 @@ class CellFormat(StrEnum):
     DOTTED_DATE = "date, as in 31.12.2024"
     DAY_FIRST = "date, as in 31/12/2024"
     MONTH_FIRST = "date, as in 12/31/2024"
+    CURRENCY = "float, as in $1,234.50"
     EITHER = "text: dates with day or month first, which cannot be told"
     GROUPED = "text: 1.234 may be a thousand or a fraction, which cannot be told"
     TEXT = "text"
     EMPTY = "text: nothing to judge by"
 
 
+AMOUNT: Final = r"[-+]?\s?[$€£¥]?\s?(?:[1-9]\d{0,2}(?:,\d{3})+|0|[1-9]\d*)(?:\.\d+)?\s?[$€£¥]?"
 PATTERNS: Final = (
     (CellFormat.BOOL, r"true|false|t|f|yes|no|y|n"),
     (CellFormat.INT, r"[-+]?(?:0|[1-9]\d{0,17})"),  # a zip code with a leading zero is text
     (CellFormat.GROUPED, r"[-+]?[1-9]\d{0,2}(?:\.\d{3})*"),
     (CellFormat.FLOAT, r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"),
     (CellFormat.DECIMAL_COMMA, r"[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|0|[1-9]\d*)(?:,\d+)?"),
+    (CellFormat.CURRENCY, rf"{AMOUNT}|\({AMOUNT}\)"),
     (CellFormat.DATE, r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d.*)?"),
     (CellFormat.DOTTED_DATE, r"\d{1,2}\.\d{1,2}\.\d{4}"),
     (CellFormat.EITHER, r"(?:0?[1-9]|1[0-2])/(?:0?[1-9]|1[0-2])/\d{4}"),
@@ -89,7 +94,7 @@ def find_format(cells: Sequence[str]) -> CellFormat:
     >>> find_format(["NA", "3", "N/A", "nan"]), find_format(["NA", "DE", "FR"])
     (<CellFormat.INT: 'int'>, <CellFormat.TEXT: 'text'>)
     """
-    filled = [cell.strip() for cell in cells if not _is_missing(cell)]
+    filled = [cell.strip() for cell in cells if not is_missing(cell)]
     if not filled:
         return CellFormat.EMPTY
     for cell_format, pattern in FORMATS:
@@ -101,7 +106,8 @@ def find_format(cells: Sequence[str]) -> CellFormat:
     return CellFormat.TEXT
 
 
-def _is_missing(cell: str) -> bool:
+def is_missing(cell: str) -> bool:
+    """Return whether a cell is empty, or has a string that stands for an empty cell."""
     return cell.strip().lower() in ("", *MISSING)
 
 
@@ -152,6 +158,13 @@ def _number(text: str) -> str:
     return f"NULLIF(TRY_CAST({text} AS DOUBLE), CAST('NaN' AS DOUBLE))"
 
 
+def _read_currency(name: str) -> str:
+    """Return SQL that reads an amount; one in parentheses is negative, as in accounting."""
+    digits = f"REGEXP_REPLACE(\"{name}\", '[^0-9.+-]', '', 'g')"
+    negative = f"STARTS_WITH(TRIM(\"{name}\"), '(')"
+    return f"CASE WHEN {negative} THEN -{_number(digits)} ELSE {_number(digits)} END"
+
+
 def _read_flag(name: str) -> str:
     word = f'LOWER(TRIM("{name}"))'
     return (
@@ -173,6 +186,7 @@ READERS: Final[dict[CellFormat, Callable[[str], str]]] = {
     CellFormat.INT: _cast("BIGINT"),
     CellFormat.FLOAT: _read_float,
     CellFormat.DECIMAL_COMMA: _read_comma,
+    CellFormat.CURRENCY: _read_currency,
     CellFormat.DATE: lambda name: f"CAST({_cast('TIMESTAMP')(name)} AS DATE)",
     CellFormat.DOTTED_DATE: _read_date("%d.%m.%Y"),
     CellFormat.DAY_FIRST: _read_date("%d/%m/%Y"),
@@ -205,6 +219,11 @@ A file with any other format must be converted.
 
 def guess_formats(path: Path) -> dict[str, CellFormat]:
     """Return the format of each column of a CSV file, guessed from its first rows."""
+    return {name: find_format(cells) for name, cells in read_cells(path).items()}
+
+
+def read_cells(path: Path) -> dict[str, list[str]]:
+    """Return the first cells of each column of a CSV file that confide can read."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             _check_delimiter(file.readline(), path)
@@ -235,8 +254,7 @@ def guess_formats(path: Path) -> dict[str, CellFormat]:
             f"with names that differ, and draft from that: {conversion_hint(path)}"
         )
     return {
-        name: find_format([row[index] for row in rows if index < len(row)])
-        for index, name in enumerate(names)
+        name: [row[index] for row in rows if index < len(row)] for index, name in enumerate(names)
     }
 
 

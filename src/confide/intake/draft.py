@@ -13,58 +13,60 @@ from typing import Final
 
 from confide.declare.columns import Kind
 from confide.declare.tables import NAME
+from confide.intake.hints import bounds_hint
 
-__all__ = ["DraftTable", "draft_toml", "guess_unit", "name_table"]
+__all__ = [
+    "DraftColumn",
+    "DraftTable",
+    "draft_toml",
+    "guess_unit",
+    "name_table",
+    "quote",
+    "unit_advice",
+]
 
 HEAD: Final = """\
-# Drafted by `confide init`. A line that begins with "# " and a name is yours to finish: write what
-# you know of the subject, not what you see in the data, and take the "# " away. What stays behind
-# "# " cannot be asked about. `confide check` says what is missing.
+# Drafted by `confide init`. Complete the lines that start with "# " and a name, then remove the
+# "# ". Use what you know about the subject, not what you see in the data: analysts can see the
+# declaration. A column that stays a comment cannot be queried. `confide check` lists gaps.
 #
-# int, float, date:  low and high are what is possible at all (an age: 0 and 120). Values outside
-#                    are clipped; bounds twice as wide make twice the noise.
-# category:          every value that may be asked for, such as ["A", "B"] or, for codes, [1, 2, 3];
-#                    others count as NULL.
-# text:              values that nobody listed: one is shown only if many share it (needs delta).
-# bool:              true or false; 0 and 1 are read as such, also if stored as 0.0 and 1.0.
+# int, float, date   `low` and `high` are the smallest and largest possible values, such as 0 and
+#                    120 for an age. Values outside are clipped. Wide bounds mean more noise.
+# category           Lists all values, such as ["A", "B"] or codes [1, 2, 3]. Others count as NULL.
+# text               Values that you cannot list. An answer shows one only if enough people share
+#                    it. This needs delta.
+# bool               True or false, also stored as 0 and 1.
 
 [budget]
-# epsilon = 1.0              # what all answers together may tell: 1 is careful, 10 is not
-# delta = 1e-8               # far below 1 / the number of people; without it, privacy is pure
+# epsilon = 1.0        # the total privacy loss of all answers: 1 is cautious, 10 is not
+# delta = 1e-8         # far below 1 / the number of people; without it, the guarantee is pure
 max_share_per_query = "20%"  # a query that costs more needs confirmation; 1 turns this off
 
 [ledger]
-url = "sqlite:///ledger.db"  # keeps what was spent; without it every command starts anew
+url = "sqlite:///ledger.db"  # records all spending; without it, every command starts from zero
 """
 TABLE: Final = """
 [tables.{name}]
 source = {source}
-# unit = {unit} {whom}
-#                            # "ROW" when every row is another person. It is who is protected: two
-#                            # numbers for one person would be two people. {line}
-# max_rows_per_unit = 1      # how many rows of one person count in an answer; the rest is cut
-#                            # Does nobody have more than one? Add unique = true, and none is cut
-# max_groups_per_unit = 1    # and in how many of its groups; less means less noise
+# Who is protected? `unit` is the column that identifies a person. Use "ROW" if every row is a
+# different person. Two identifiers of one person would be protected as two people.
+{advice}# unit = {unit}
+# max_rows_per_unit = 1     # how many rows of one person can count in an answer; others are dropped
+# max_groups_per_unit = 1   # and in how many groups; small limits mean less noise
+# unique = true             # instead of both limits, if no person has more than one row
 
 [tables.{name}.columns]
 """
-KEEP_LINE: Final = "Take its line below away"
-NO_LINE: Final = "It has no line below"
-GUESSED_NOTE: Final = "# These types are guessed from the first rows; you know better.\n"
-UNIT_COMMENT: Final = "# the column that tells whom a row is about; or"
-GUESSED_UNIT_COMMENT: Final = (
-    "# to judge by its name, the column that tells whom a row is about; or"
-)
+BOUNDS_COMMENT: Final = "  # bounds suggested by the name, not by the data"
 LINES: Final[dict[Kind | None, str]] = {
-    Kind.INT: '# {name} = {{ type = "int", low = LOW, high = HIGH }}',
-    Kind.FLOAT: '# {name} = {{ type = "float", low = LOW, high = HIGH }}',
+    Kind.INT: '# {name} = {{ type = "int", low = {low}, high = {high} }}',
+    Kind.FLOAT: '# {name} = {{ type = "float", low = {low}, high = {high} }}',
     Kind.DATE: '# {name} = {{ type = "date", low = YYYY-MM-DD, high = YYYY-MM-DD }}',
     Kind.BOOL: '{name} = {{ type = "bool" }}',
     Kind.TEXT: '{name} = {{ type = "text" }}  # or {{ type = "category", values = ["A", "B"] }}',
-    None: '# {name} = {{ type = "TYPE" }}  # int, float, category, text, bool or date',
+    None: '# {name} = {{ type = "TYPE" }}  # int, float, category, text, bool, or date',
 }
-FLAG_ALTERNATIVE: Final = '  # or { type = "category", values = ["No", "Yes"] }'
-"""The alternative declaration of a flag whose values are words in the data."""
+GUESSED_NOTE: Final = "# Types are guessed from the first rows; correct them if necessary.\n"
 PERSON_WORDS: Final = (
     "person|patient|user|customer|client|member|subject|respondent|participant|student|employee|"
     "rider|driver|passenger|worker|voter|player|applicant|borrower|pupil|resident|citizen|donor"
@@ -75,22 +77,52 @@ UNIT_PATTERNS: Final = (
     re.compile(r"(?:id|uid|pid|unit)", re.IGNORECASE),
 )
 """Patterns for names of columns that identify people, the most certain first."""
+MAX_CODES: Final = 50
+MIN_ROWS_PER_CODE: Final = 20
+MAX_ROWS_PER_NAME: Final = 200
 NEVER_UNIT_KINDS: Final = frozenset({Kind.BOOL, Kind.FLOAT, Kind.DATE})
 """Kinds that never identify people: many share a flag, and a measurement is not an identifier."""
 
 
 @dataclass(frozen=True, slots=True)
-class DraftTable:
-    """A source and the kinds of its columns; the kind of a column of unknown type is None.
+class DraftColumn:
+    """The kind of a column, or None if it is unknown, and facts for the owner.
 
-    ``is_guessed`` states that the kinds were guessed from rows, for lack of a schema. Such types
-    are written as comments.
+    ``is_guessed`` states that the kind depends on rows, not only on a schema; such a column is
+    written as a comment. ``values`` is the number of different values, and ``rows`` the number of
+    rows; both are 0 if they were not counted.
     """
+
+    kind: Kind | None
+    is_guessed: bool = False
+    note: str = ""
+    values: int = 0
+    rows: int = 0
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether every row has another value."""
+        return 0 < self.values == self.rows
+
+    @property
+    def has_few_values(self) -> bool:
+        """Whether there are too few values to identify people, such as codes of a party."""
+        return 0 < self.values <= MAX_CODES and self.rows >= MIN_ROWS_PER_CODE * self.values
+
+    @property
+    def has_many_values(self) -> bool:
+        """Whether strings could identify people, because there are few rows per value."""
+        is_dense = self.values * MAX_ROWS_PER_NAME >= self.rows
+        return self.kind is Kind.TEXT and is_dense and not self.is_unique and self.rows > 0
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTable:
+    """A source and its columns."""
 
     name: str
     source: str
-    columns: Mapping[str, Kind | None]
-    is_guessed: bool = False
+    columns: Mapping[str, DraftColumn]
 
 
 def draft_toml(tables: Sequence[DraftTable]) -> str:
@@ -123,33 +155,60 @@ def guess_unit(columns: Mapping[str, Kind | None]) -> str | None:
     return next(found, None)
 
 
+def unit_advice(table: DraftTable) -> tuple[str | None, list[str]]:
+    """Return the suggested unit, or None, and sentences about columns that may identify people."""
+    columns = {name: one for name, one in table.columns.items() if not one.has_few_values}
+    unit = guess_unit({name: column.kind for name, column in columns.items()})
+    others = {name: column for name, column in columns.items() if name != unit}
+    sentences: list[str] = []
+    if unit is not None:
+        sentences.append(f"Suggested by its name: {unit}. {_describe(columns[unit])}".strip())
+    if unique := [name for name, column in others.items() if column.is_unique]:
+        sentences.append(f"Every row has its own value of {', '.join(unique)}.")
+    if unit is None and (many := [n for n, column in others.items() if column.has_many_values]):
+        sentences.append(f"Columns with many different values: {', '.join(many)}.")
+    return unit, sentences
+
+
+def _describe(column: DraftColumn) -> str:
+    if not column.rows:
+        return ""
+    if column.is_unique:
+        return "Its values never repeat, so `unique = true` may hold."
+    return "Its values repeat, so people have several rows."
+
+
 def _draft_table(table: DraftTable) -> str:
-    unit = guess_unit(table.columns)
-    whom = UNIT_COMMENT if unit is None else GUESSED_UNIT_COMMENT
-    quoted = _quote(unit or "COLUMN").ljust(19)
-    line = KEEP_LINE if unit is None else NO_LINE
+    unit, sentences = unit_advice(table)
+    if unit is None:
+        sentences.append("Remove the line of the unit below: it cannot be queried.")
+    advice = "".join(f"# {_one_line(sentence)}\n" for sentence in sentences)
     head = TABLE.format(
-        name=table.name, source=_quote(table.source), unit=quoted, whom=whom, line=line
+        name=table.name, source=quote(table.source), unit=quote(unit or "COLUMN"), advice=advice
     )
-    lines = [
-        _draft_column(name, kind, is_guessed=table.is_guessed)
-        for name, kind in table.columns.items()
-        if name != unit
-    ]
-    return (
-        head + (GUESSED_NOTE if table.is_guessed else "") + "".join(f"{line}\n" for line in lines)
-    )
+    lines = [_draft_column(name, column) for name, column in table.columns.items() if name != unit]
+    guessed = any(column.is_guessed for column in table.columns.values())
+    return head + (GUESSED_NOTE if guessed else "") + "".join(f"{line}\n" for line in lines)
 
 
-def _draft_column(name: str, kind: Kind | None, *, is_guessed: bool) -> str:
+def _draft_column(name: str, column: DraftColumn) -> str:
     if not NAME.match(name):
-        return f"# {name!a} cannot be declared: rename it to letters, digits and underscores"
-    line = LINES[kind].format(name=name)
-    if is_guessed and kind is Kind.BOOL:
-        line += FLAG_ALTERNATIVE
-    return f"# {line}" if is_guessed and not line.startswith("#") else line
+        return f"# {name!a} cannot be declared: rename it to letters, digits, and underscores."
+    hint = bounds_hint(name) if column.kind in (Kind.INT, Kind.FLOAT) else None
+    low, high = ("LOW", "HIGH") if hint is None else hint
+    line = LINES[column.kind].format(name=name, low=low, high=high)
+    if hint is not None:
+        line += BOUNDS_COMMENT
+    elif column.note:
+        line += f"  # {column.note}"
+    return f"# {line}" if column.is_guessed and not line.startswith("#") else line
 
 
-def _quote(text: str) -> str:
+def _one_line(text: str) -> str:
+    """Return a comment without characters that would end it."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
+def quote(text: str) -> str:
     """Return a basic TOML string, with the escapes of JSON and an escaped DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
