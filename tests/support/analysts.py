@@ -17,7 +17,7 @@ from scipy import special
 
 from confide.errors import BudgetExceeded
 from confide.holdout import Holdout, HoldoutAnswer, HoldoutAnswers
-from confide.holdout.intervals import Bracket, bernoulli_divergence
+from confide.holdout.protocol import MAX_MEAN_ERROR
 
 __all__ = [
     "ANALYSTS",
@@ -45,7 +45,8 @@ class Report:
     """The output of a session: each value and interval, and the last answer."""
 
     values: list[float] = field(default_factory=list)
-    brackets: list[Bracket] = field(default_factory=list)
+    is_covered: bool = True
+    """Whether every interval covers the true value."""
     last: float = 0.5
 
     @property
@@ -53,23 +54,32 @@ class Report:
         """The largest error of any answer."""
         return max((abs(value - 0.5) for value in self.values), default=0.0)
 
-    @property
-    def is_covered(self) -> bool:
-        """Whether every interval covers the true value."""
-        return all(map(holds_half, self.brackets))
-
     def note(self, answer: Any) -> float:
         """Record an answer and return its value."""
         self.values.append(answer.value)
-        self.brackets.append(answer.bracket)
+        bracket = answer.bracket
+        self.is_covered &= bool(holds_half(bracket.low, bracket.high, bracket.rows, bracket.nats))
         self.last = answer.value
         return float(answer.value)
 
+    def note_all(self, answers: HoldoutAnswers) -> None:
+        """Record answers like `note`, all at once."""
+        if not len(answers):
+            return
+        told = answers.outcomes
+        low, high = told.low - MAX_MEAN_ERROR, told.high + MAX_MEAN_ERROR
+        assert answers[-1].bracket.low == low[-1]
+        assert answers[-1].bracket.high == high[-1]
+        self.values += answers.values.tolist()
+        self.is_covered &= bool(holds_half(low, high, told.rows, told.nats).all())
+        self.last = float(answers.values[-1])
 
-def holds_half(bracket: Bracket) -> bool:
-    """Return whether an interval contains 1/2, without computing its ends."""
-    nearest = min(max(0.5, bracket.low), bracket.high)
-    return bracket.rows * bernoulli_divergence(nearest, 0.5) <= bracket.nats
+
+def holds_half(low: Any, high: Any, rows: int, nats: Any) -> Any:
+    """Return whether intervals contain 1/2, without computing their ends."""
+    nearest = np.minimum(np.maximum(0.5, low), high)
+    divergence = special.rel_entr(nearest, 0.5) + special.rel_entr(1.0 - nearest, 0.5)
+    return rows * divergence <= nats
 
 
 def vote_error(n: int, k: int, *, kept_half: bool = False) -> float:
@@ -93,8 +103,7 @@ def draw_bits(rng: Generator, k: int, n: int) -> Bits:
 def ask_all(holdout: Holdout, train: Bits, held: Bits, report: Report) -> NDArray[np.float64]:
     """Ask all queries at once; return the released values, fewer if the session ended."""
     answers = holdout.ask_many(train.T, held.T)
-    for place in range(len(answers)):
-        report.note(answers[place])
+    report.note_all(answers)
     return answers.values
 
 

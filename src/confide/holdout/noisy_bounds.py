@@ -8,6 +8,7 @@ planner of sessions compares all of them.
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Final
 
@@ -134,6 +135,7 @@ def fits_gaussian(rows: int, tau: float, beta: float, queries: int, overfits: in
     return best_gaussian(rows, beta, queries)[0] <= tau
 
 
+@lru_cache(maxsize=256)
 def best_gaussian(rows: int, beta: float, queries: int) -> tuple[float, float, float]:
     """Return the smallest tau of normal noise, its standard deviation, and the split of beta.
 
