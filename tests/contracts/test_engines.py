@@ -232,15 +232,19 @@ def is_same(expected: Any, actual: Any) -> bool:
 def test_expressions_have_the_values_of_duckdb(
     other: Place, rng: np.random.Generator, request: pytest.FixtureRequest
 ) -> None:
-    """Random expressions over every odd value fail on no row and give DuckDB's values."""
+    """Random expressions over every odd value fail on no row and give DuckDB's values.
+
+    Inexact functions may not fail either, but their last bits can make any difference.
+    """
     pair = pair_tables([without_zero(draw_table(rng))], other)
     drawer, emitter = Drawer(rng), Emitter(RANGES)
     count = EXPRESSIONS // (5 if request.node.callspec.params["other"] in SLOW_PLACES else 1)
     drawn = [drawer.draw(drawer.pick(TREES)) for _ in range(count)]
     inexact = inexact_functions(request)
-    some = [one for one in drawn if one.kind is not None and not is_inexact(one, inexact)]
+    some = [one for one in drawn if one.kind is not None]
     for first in range(0, len(some), AT_ONCE):
-        written = [emitter.emit(one) for one in some[first : first + AT_ONCE]]
+        chosen = some[first : first + AT_ONCE]
+        written = [emitter.emit(one) for one in chosen]
 
         def columns(engine: SqlEngine, written: Any = written) -> dict[Any, list[Any]]:
             named = [label(one.copy(), f"v{place}") for place, one in enumerate(written)]
@@ -250,10 +254,10 @@ def test_expressions_have_the_values_of_duckdb(
 
         expected, actual = columns(pair.here), columns(pair.there)
         differing = {
-            (who, one.sql("duckdb")): (value, found)
+            (who, shown.sql("duckdb")): (value, found)
             for who, values in expected.items()
-            for one, value, found in zip(written, values, actual[who], strict=True)
-            if not is_same(value, found)
+            for one, shown, value, found in zip(chosen, written, values, actual[who], strict=True)
+            if not is_same(value, found) and not is_inexact(one, inexact)
         }
 
         assert {} == differing
@@ -263,7 +267,11 @@ def is_inexact(expression: Expression, rough: frozenset[Function]) -> bool:
     """Return whether an expression has an inexact function, or converts a double to a string."""
     return any(
         part.function in rough
-        or (rough and part.function is Function.TO_TEXT and part.arguments[0].kind is Kind.FLOAT)
+        or (
+            Function.LN in rough
+            and part.function is Function.TO_TEXT
+            and part.arguments[0].kind is Kind.FLOAT
+        )
         for part in walk(expression)
         if isinstance(part, Call)
     )

@@ -7,7 +7,7 @@ from typing import Any, Final
 import duckdb
 import pytest
 
-from confide.declare import Column, Text
+from confide.declare import Column, Float, Int, Text
 from confide.engines import SqlEngine
 from confide.engines.sql.builders import UNIT, column, label, select, table
 from confide.engines.sql.expressions import Emitter
@@ -33,6 +33,13 @@ TEXTS: Final = (
     ),
     *("é", "e\u0301", "👩‍🚀x", "\U00010400", "ß", "\u0130", "%_\\", "it's", '"', "$1\\1", "\u200b"),
     *("x" * 9_998 + "yz", "a-" * 700, "NULL", "0", "-1.5", None),
+)
+
+
+MAX_DOUBLE: Final = 1.7976931348623157e308
+REALS: Final = (
+    *(0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5, 3.0, -3.0, 1.5, 8.0, 10.0, 1e-3, 100.0, 1.0 + 2e-16),
+    *(5e-324, -5e-324, 1e-300, 1e300, -1e300, 1.7e308, 2.0**53, 709.5, -745.0, 1023.0, None),
 )
 
 
@@ -80,6 +87,35 @@ def test_functions_of_strings_have_the_values_of_duckdb(asked: str, place: Place
     compare(texts, asked, place)
 
 
+def numbers() -> World:
+    """Return all pairs of odd numbers, of integers and floats."""
+    wholes = (*range(-9, 10), 2**53, -(2**53), 10**15)
+    rows = [{"x": x, "y": y} for x in REALS for y in REALS]
+    for place, row in enumerate(rows):
+        row |= {"n": wholes[place % len(wholes)], "m": wholes[place // 7 % len(wholes)]}
+    columns: dict[str, Column] = {
+        **{name: Float(-MAX_DOUBLE, MAX_DOUBLE) for name in ("x", "y")},
+        **{name: Int(-(2**53), 2**53) for name in ("n", "m")},
+    }
+    numbered = [{"pid": pid, **row} for pid, row in enumerate(rows)]
+    return make_world(numbered, columns)
+
+
+NUMBER_CASES: Final = (
+    *("POWER(x, 2)", "POWER(x, y)", "POWER(x, -1)", "POWER(2, y)", "POWER(x, 0.5)", "n ** 3"),
+    *("POW(n, m)", "POWER(x, 0)", "LOG2(x)", "LOG10(x)", "LOG(x)", "LOG(2, x)", "LOG(3, x)"),
+    *("SIGN(x)", "SIGN(n)", "SIN(x)", "COS(x)", "TAN(x)", "ASIN(x)", "ACOS(x)", "ATAN(x)"),
+    *("ATAN2(ABS(x), ABS(y))", "ATAN2(n, m)", "RADIANS(x)", "DEGREES(x)", "x * PI()", "COT(n)"),
+    *("n // 10", "n // NULLIF(m, 0)", "TRUNC(LEAST(GREATEST(x, -1e9), 1e9))", "TRUNC(n)"),
+)
+
+
+@pytest.mark.parametrize("asked", NUMBER_CASES)
+def test_functions_of_numbers_have_the_values_of_duckdb(asked: str, place: Place) -> None:
+    """Every function of numbers gives DuckDB's own value, or NULL where that is not finite."""
+    compare(numbers, asked, place)
+
+
 def compare(world: Callable[[], World], asked: str, place: Place) -> None:
     """Check that an engine's value of an expression is DuckDB's own in every row."""
     pair = pair_world(world, place)
@@ -95,7 +131,7 @@ def compare(world: Callable[[], World], asked: str, place: Place) -> None:
 
 def own_values(world: Callable[[], World], asked: str) -> dict[Any, Any]:
     """Return the values that DuckDB gives for the analyst's own text, with NULL for NaN."""
-    rows = world().tables[0].source  # noqa: F841  # DuckDB finds it by its name
+    rows = world().plain["t"]  # noqa: F841  # DuckDB finds it by its name
     return dict(duckdb.execute(f"SELECT pid, {asked} FROM rows").fetchall())
 
 

@@ -44,6 +44,17 @@ FITTING: list[tuple[Function, list[Kind | None], Kind]] = [
     (F.LN, [INT], FLOAT),
     (F.EXP, [FLOAT], FLOAT),
     (F.SQRT, [INT], FLOAT),
+    (F.POWER, [INT, FLOAT], FLOAT),
+    (F.LOG2, [INT], FLOAT),
+    (F.LOG10, [INT], FLOAT),
+    (F.SIN, [FLOAT], FLOAT),
+    (F.COS, [FLOAT], FLOAT),
+    (F.TAN, [FLOAT], FLOAT),
+    (F.ASIN, [FLOAT], FLOAT),
+    (F.ACOS, [FLOAT], FLOAT),
+    (F.ATAN, [FLOAT], FLOAT),
+    (F.ATAN2, [FLOAT, INT], FLOAT),
+    (F.SIGN, [FLOAT], INT),
     (F.YEAR, [DATE], INT),
     (F.QUARTER, [DATE], INT),
     (F.MONTH, [DATE], INT),
@@ -143,6 +154,9 @@ def test_statistics_need_numbers_except_counts(function: AggregateFunction, kind
     elif kind in (INT, FLOAT):
         expected = kind if function.name == "SUM" else FLOAT
         assert expected is make_aggregate(function.name, column(kind)).kind
+    elif kind is BOOL and function.name in ("SUM", "AVG"):
+        made = make_aggregate(function.name, column(kind))
+        assert make_aggregate(function.name, make_call(F.TO_INT, column(kind))) == made
     else:
         with pytest.raises(UnsupportedQuery, match="takes numbers"):
             make_aggregate(function.name, column(kind))

@@ -47,8 +47,18 @@ COLUMNS: Final = (*PLACES, "datafusion")
 SLOW_PLACES: Final = frozenset({"spark"})
 """The places that are too slow for as many random cases as the others."""
 
-INEXACT_FUNCTIONS: Final = {"spark": frozenset({Function.LN, Function.EXP})}
-"""Functions whose last bit differs: Java has its own logarithm and exponential."""
+F = Function
+CURVES: Final = frozenset(
+    {
+        *(F.POWER, F.LOG2, F.LOG10, F.SIN, F.COS, F.TAN),
+        *(F.ASIN, F.ACOS, F.ATAN, F.ATAN2),
+    }
+)
+INEXACT_FUNCTIONS: Final = {
+    "spark": CURVES | {F.LN, F.EXP},
+    "postgresql": CURVES,
+}
+"""Functions whose last bit may differ: Java and PostgreSQL compute some curves in other ways."""
 
 Exact = tuple[dict[Any, tuple[int, ...]], list[dict[Any, tuple[list[int], list[int]]]]]
 

@@ -22,10 +22,20 @@ from confide.aggregates.registry import (
     register,
 )
 from confide.declare import Kind
+from confide.expressions.construct import make_call
+from confide.expressions.functions import Function
 from confide.expressions.terms import AggregateTerm, Term, aggregate_term
 from confide.expressions.tree import AggregateCall, Expression
 
 __all__ = ["MeanFunction", "SumFunction", "mean", "sum"]
+
+
+def _as_number(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """Return the arguments with integers 0 and 1 for a Boolean."""
+    return tuple(
+        make_call(Function.TO_INT, argument) if argument.kind is Kind.BOOL else argument
+        for argument in arguments
+    )
 
 
 @register
@@ -41,6 +51,9 @@ class SumFunction(AggregateFunction):
     summary: ClassVar[str] = "sum of the values"
     is_linear: ClassVar[bool] = True
     unit_form: ClassVar[UnitForm | None] = UnitForm.SUM
+
+    def simplify(self, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        return _as_number(arguments)
 
     def result_kind(self, arguments: Sequence[Expression]) -> Kind:
         return numeric_kind(arguments)
@@ -87,6 +100,9 @@ class MeanFunction(AggregateFunction):
     summary: ClassVar[str] = "mean of the values"
     is_centered: ClassVar[bool] = True
     unit_form: ClassVar[UnitForm | None] = UnitForm.MEAN
+
+    def simplify(self, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
+        return _as_number(arguments)
 
     def result_kind(self, arguments: Sequence[Expression]) -> Kind:
         numeric_kind(arguments)

@@ -52,6 +52,17 @@ class Function(StrEnum):
     LN = "ln"
     EXP = "exp"
     SQRT = "sqrt"
+    POWER = "power"
+    LOG2 = "log2"
+    LOG10 = "log10"
+    SIGN = "sign"
+    SIN = "sin"
+    COS = "cos"
+    TAN = "tan"
+    ASIN = "asin"
+    ACOS = "acos"
+    ATAN = "atan"
+    ATAN2 = "atan2"
     YEAR = "year"
     QUARTER = "quarter"
     MONTH = "month"
@@ -186,7 +197,11 @@ RULES: Final[dict[Function, Rule]] = {
     **dict.fromkeys((F.FLOOR, F.CEIL), _number(1, result=Kind.INT)),
     F.ROUND: lambda kinds: _number()(kinds[:1]) if _fits_round(kinds) else None,
     **dict.fromkeys((F.LEAST, F.GREATEST), _number()),
-    **dict.fromkeys((F.LN, F.EXP, F.SQRT), _number(1, result=Kind.FLOAT)),
+    **dict.fromkeys((F.LN, F.EXP, F.SQRT, F.LOG2, F.LOG10), _number(1, result=Kind.FLOAT)),
+    **dict.fromkeys((F.SIN, F.COS, F.TAN, F.ASIN, F.ACOS), _number(1, result=Kind.FLOAT)),
+    F.ATAN: _number(1, result=Kind.FLOAT),
+    **dict.fromkeys((F.POWER, F.ATAN2), _number(2, result=Kind.FLOAT)),
+    F.SIGN: _number(1, result=Kind.INT),
     **dict.fromkeys(
         (F.YEAR, F.QUARTER, F.MONTH, F.DAY, F.WEEKDAY), _takes(Kind.DATE, result=Kind.INT)
     ),

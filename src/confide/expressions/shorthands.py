@@ -4,6 +4,7 @@ Both front ends expand them when they build a tree, so a shorthand and its long 
 query. Engines, ranges, and canonical text only know `Function`.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from datetime import date
 from enum import StrEnum
@@ -25,6 +26,13 @@ CASE_EXCEPTIONS: Final = str.maketrans("\u0130", "i")
 class Shorthand(StrEnum):
     """A function that stands for an expression of other functions."""
 
+    LOG = "log"
+    TRUNC = "trunc"
+    INT_DIVIDE = "//"
+    PI = "pi"
+    RADIANS = "radians"
+    DEGREES = "degrees"
+    COT = "cot"
     JOIN = "||"
     CONCAT = "concat"
     CONCAT_WS = "concat_ws"
@@ -44,6 +52,53 @@ def build_call(function: Function | Shorthand, *arguments: Expression) -> Expres
 
 
 Arguments = Sequence[Expression]
+
+
+def _log(parts: Arguments) -> Expression:
+    """Return LOG(x), which is to base 10, or LOG(base, x)."""
+    match parts:
+        case [value]:
+            return make_call(F.LOG10, value)
+        case [Literal(value=2), value]:
+            return make_call(F.LOG2, value)
+        case [Literal(value=10), value]:
+            return make_call(F.LOG10, value)
+        case [base, value]:
+            return make_call(F.DIVIDE, make_call(F.LN, value), make_call(F.LN, base))
+        case _:
+            raise UnsupportedQuery("`LOG` takes a number, or a base and a number.")
+
+
+def _trunc(parts: Arguments) -> Expression:
+    """Return a number without its fraction."""
+    (value,) = parts
+    if value.kind is Kind.INT:
+        return value
+    is_negative = make_call(F.LESS, value, make_literal(0))
+    return make_call(F.CASE, is_negative, make_call(F.CEIL, value), make_call(F.FLOOR, value))
+
+
+def _int_divide(parts: Arguments) -> Expression:
+    """Return an integer quotient without its fraction: without the remainder, it has none."""
+    left, right = parts
+    multiple = make_call(F.SUBTRACT, left, make_call(F.MODULO, left, right))
+    return make_call(F.TO_INT, make_call(F.DIVIDE, multiple, right))
+
+
+def _pi(_: Arguments) -> Expression:
+    return make_literal(math.pi)
+
+
+def _radians(parts: Arguments) -> Expression:
+    return make_call(F.MULTIPLY, *parts, make_literal(math.pi / 180))
+
+
+def _degrees(parts: Arguments) -> Expression:
+    return make_call(F.MULTIPLY, *parts, make_literal(180 / math.pi))
+
+
+def _cotangent(parts: Arguments) -> Expression:
+    return make_call(F.DIVIDE, make_literal(1), make_call(F.TAN, *parts))
 
 
 def _join(parts: Arguments) -> Expression:
@@ -144,6 +199,13 @@ def _read_count(function: Shorthand, arguments: Arguments) -> int:
 
 
 EXPANSIONS: Final[dict[Shorthand, Callable[[Arguments], Expression]]] = {
+    Shorthand.LOG: _log,
+    Shorthand.TRUNC: _trunc,
+    Shorthand.INT_DIVIDE: _int_divide,
+    Shorthand.PI: _pi,
+    Shorthand.RADIANS: _radians,
+    Shorthand.DEGREES: _degrees,
+    Shorthand.COT: _cotangent,
     Shorthand.JOIN: _join,
     Shorthand.CONCAT: _concat,
     Shorthand.CONCAT_WS: _concat_with_separator,

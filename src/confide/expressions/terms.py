@@ -90,6 +90,13 @@ class Term:
     def __rmod__(self, other: Plain) -> "Term":
         return _apply(F.MODULO, other, self)
 
+    def __floordiv__(self, other: "Term | Plain") -> "Term":
+        """Return an integer quotient without its fraction, as in SQL: -7 // 2 is -3."""
+        return _apply(S.INT_DIVIDE, self, other)
+
+    def __pow__(self, other: "Term | Plain") -> "Term":
+        return _apply(F.POWER, self, other)
+
     def __neg__(self) -> "Term":
         return _apply(F.NEGATE, self)
 
@@ -183,6 +190,48 @@ class Term:
 
     def sqrt(self) -> "Term":
         return _apply(F.SQRT, self)
+
+    def log2(self) -> "Term":
+        return _apply(F.LOG2, self)
+
+    def log10(self) -> "Term":
+        return _apply(F.LOG10, self)
+
+    def sign(self) -> "Term":
+        """Return -1, 0, or 1."""
+        return _apply(F.SIGN, self)
+
+    def trunc(self) -> "Term":
+        """Return the number without its fraction."""
+        return _apply(S.TRUNC, self)
+
+    def sin(self) -> "Term":
+        return _apply(F.SIN, self)
+
+    def cos(self) -> "Term":
+        return _apply(F.COS, self)
+
+    def tan(self) -> "Term":
+        return _apply(F.TAN, self)
+
+    def asin(self) -> "Term":
+        return _apply(F.ASIN, self)
+
+    def acos(self) -> "Term":
+        return _apply(F.ACOS, self)
+
+    def atan(self) -> "Term":
+        return _apply(F.ATAN, self)
+
+    def atan2(self, x: "Term | Plain") -> "Term":
+        """Return the angle of the point (x, y), where y is this value."""
+        return _apply(F.ATAN2, self, x)
+
+    def radians(self) -> "Term":
+        return _apply(S.RADIANS, self)
+
+    def degrees(self) -> "Term":
+        return _apply(S.DEGREES, self)
 
     def clip(self, low: Plain, high: Plain) -> "Term":
         """Return the value clipped to [low, high], which bounds an expression."""

@@ -28,7 +28,7 @@ F = Function
 Integers = NDArray[np.int64]
 MAX_BREAKPOINTS: Final = 2**17
 SIGN_BIT: Final = np.int64(-(2**63))
-STEP_FUNCTIONS: Final = frozenset({F.FLOOR, F.CEIL, F.ROUND, F.TO_INT})
+STEP_FUNCTIONS: Final = frozenset({F.FLOOR, F.CEIL, F.ROUND, F.TO_INT, F.SIGN})
 """Functions that are constant between breakpoints, whatever their argument."""
 
 NONDECREASING_FUNCTIONS: Final = STEP_FUNCTIONS | {

@@ -77,14 +77,16 @@ GUARDED_FUNCTIONS: Final = frozenset(
     {
         *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.MODULO),
         *(Function.NEGATE, Function.ABS, Function.ROUND, Function.SQRT, Function.EXP, Function.LN),
-        *(Function.TO_FLOAT, Function.TO_DATE),
+        *(Function.TO_FLOAT, Function.TO_DATE, Function.LOG2, Function.LOG10, Function.POWER),
+        *(Function.ASIN, Function.ACOS),
     }
 )
 """Functions whose guards may repeat their argument."""
 ARGUMENT_COPIES: Final[dict[Function, tuple[int, ...]]] = {
     Function.DIVIDE: (1, 2),
     Function.MODULO: (1, 3),
-    Function.LN: (2,),
+    **dict.fromkeys((Function.LN, Function.LOG2, Function.LOG10), (2,)),
+    Function.POWER: (4, 4),
     Function.TO_DATE: (4,),
 }
 """How often each argument appears in the generated SQL; once in all other functions."""

@@ -154,6 +154,7 @@ RULES: Final[dict[F, Rule]] = {
     F.FLOOR: lambda p: np.floor(p[0]),
     F.CEIL: lambda p: np.ceil(p[0]),
     F.SQRT: lambda p: np.sqrt(p[0]),
+    F.SIGN: lambda p: np.sign(p[0]),
     F.LEAST: lambda p: np.fmin.reduce(list(p)),
     F.GREATEST: lambda p: np.fmax.reduce(list(p)),
     F.COALESCE: _coalesce,

@@ -16,6 +16,7 @@ from typing import Final
 from confide.declare import Kind
 from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal
+from confide.plan.curve_ranges import CURVE_RULES
 from confide.plan.range_arithmetic import (
     ANY_INT,
     ANY_LENGTH,
@@ -30,6 +31,7 @@ from confide.plan.range_arithmetic import (
     add_tolerance,
     has_inexact_integers,
     widen,
+    within_doubles,
 )
 from confide.plan.text_ranges import TEXT_RULES, unite
 
@@ -122,26 +124,27 @@ Rule = Callable[[Parts, Sequence[Expression]], Range]
 """Returns the range of a function call, given its arguments' ranges and the arguments."""
 
 
-def _corners(operation: Callable[[Bound, Bound], Bound]) -> Rule:
-    """Return the rule of a binary operation that is monotone in each argument.
-
-    Its extremes are among its values at the four pairs of ends of the argument ranges.
-    """
+def _ends(ends: Callable[[Range, Range], tuple[Bound, Bound]]) -> Rule:
+    """Return the rule of an operation of two numbers, given the ends of its range."""
 
     def rule(parts: Parts, _: Sequence[Expression]) -> Range:
         left, right = parts
         if left.is_empty or right.is_empty:
             return EMPTY_RANGE
-        if not (left.is_bounded and right.is_bounded):
-            return UNBOUNDED
-        ends = [operation(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
-        return _within_doubles(min(ends), max(ends))
+        return within_doubles(*ends(left, right))
 
     return rule
 
 
-def _within_doubles(low: Bound, high: Bound) -> Range:
-    return Range(low, high) if max(abs(low), abs(high)) < 1e300 else UNBOUNDED
+def _product_ends(left: Range, right: Range) -> tuple[Bound, Bound]:
+    """Return the ends of a product, which is monotone in each factor."""
+    ends = [_product(a, b) for a in (left.low, left.high) for b in (right.low, right.high)]
+    return min(ends), max(ends)
+
+
+def _product(a: Bound, b: Bound) -> Bound:
+    """Return a product of ends, where zero times any number is zero, however large."""
+    return a * b if a and b else 0
 
 
 def _monotone(function: Callable[[Bound], Bound], *, minimum: Bound = -math.inf) -> Rule:
@@ -163,14 +166,27 @@ def _monotone(function: Callable[[Bound], Bound], *, minimum: Bound = -math.inf)
 
 
 def _divide(parts: Parts, _: Sequence[Expression]) -> Range:
-    """Return the range of a quotient, bounded only if the divisor cannot be zero."""
+    """Return a range bounded on both sides only if the divisor is bounded away from zero.
+
+    If both parts have a sign, so has the quotient; dividing by zero is NULL.
+    """
     left, right = parts
     if left.is_empty or right.is_empty:
         return EMPTY_RANGE
     if not (left.is_bounded and right.is_bounded) or right.low <= 0 <= right.high:
-        return UNBOUNDED
+        if min(left.low, right.low) >= 0 or max(left.high, right.high) <= 0:
+            return Range(0, math.inf)
+        is_negative = (left.low >= 0 >= right.high) or (right.low >= 0 >= left.high)
+        return Range(-math.inf, 0) if is_negative else UNBOUNDED
     ends = [a / b for a in (left.low, left.high) for b in (right.low, right.high)]
-    return _within_doubles(min(ends), max(ends))
+    return within_doubles(min(ends), max(ends))
+
+
+def _sign(parts: Parts, _: Sequence[Expression]) -> Range:
+    (part,) = parts
+    if part.is_empty:
+        return EMPTY_RANGE
+    return Range((part.low > 0) - (part.low < 0), (part.high > 0) - (part.high < 0))
 
 
 def _modulo(parts: Parts, _: Sequence[Expression]) -> Range:
@@ -325,9 +341,9 @@ def _exponential(part: Range) -> Range:
 
 
 RULES: Final[dict[F, Rule]] = {
-    F.ADD: _corners(lambda a, b: a + b),
-    F.SUBTRACT: _corners(lambda a, b: a - b),
-    F.MULTIPLY: _corners(lambda a, b: a * b),
+    F.ADD: _ends(lambda left, right: (left.low + right.low, left.high + right.high)),
+    F.SUBTRACT: _ends(lambda left, right: (left.low - right.high, left.high - right.low)),
+    F.MULTIPLY: _ends(_product_ends),
     F.DIVIDE: _divide,
     F.MODULO: _modulo,
     F.NEGATE: _negate,
@@ -349,6 +365,8 @@ RULES: Final[dict[F, Rule]] = {
     F.LN: lambda parts, arguments: add_tolerance(_LN(parts, arguments)),
     F.EXP: lambda parts, _: _exponential(parts[0]),
     F.SQRT: _monotone(math.sqrt, minimum=0),
+    F.SIGN: _sign,
+    **CURVE_RULES,
     F.YEAR: _date_part(lambda day: day.year),
     F.QUARTER: _fixed(1, 4),
     F.MONTH: _fixed(1, 12),

@@ -30,11 +30,13 @@ __all__ = [
     "has_inexact_integers",
     "narrow",
     "widen",
+    "within_doubles",
 ]
 
 Bound = int | float
 MAX_EXACT_INTEGER: Final = 2**53
 """The largest integer up to which doubles hold every integer."""
+SAFE_DOUBLE: Final = 1e300
 CURVE_TOLERANCE: Final = 2.0**-40
 """The relative tolerance for functions such as LN, which engines compute slightly differently."""
 
@@ -102,6 +104,13 @@ def widen(found: Range, limit: Range | None = None) -> Range:
     if limit is not None and limit.low <= found.low and found.high <= limit.high:
         low, high = max(low, limit.low), min(high, limit.high)
     return Range(low, high, found.values)
+
+
+def within_doubles(low: Bound, high: Bound) -> Range:
+    """Return a range without the ends that doubles may not hold."""
+    return Range(
+        low if abs(low) < SAFE_DOUBLE else -math.inf, high if abs(high) < SAFE_DOUBLE else math.inf
+    )
 
 
 def add_tolerance(found: Range) -> Range:

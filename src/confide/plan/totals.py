@@ -107,7 +107,10 @@ def grid_for(
 MAX_SQUARED_INPUT: Final = 1e140
 MAX_SUMMAND: Final = MAX_SQUARED_INPUT**2
 """The largest summand. Noisy totals, even of squares, are at most 2^61 times as large: finite."""
-TYPE_RANGES: Final = {Function.LENGTH: ANY_LENGTH, Function.TO_INT: ANY_INT}
+TYPE_RANGES: Final = {
+    **dict.fromkeys((Function.LENGTH, Function.STRPOS), ANY_LENGTH),
+    Function.TO_INT: ANY_INT,
+}
 
 
 def bound_of(argument: Expression, analysis: RangeAnalysis, limit: float = MAX_SUMMAND) -> Range:

@@ -29,10 +29,12 @@ from confide.engines.sql.dialect import is_integer
 
 __all__ = [
     "add",
+    "binary_logarithm",
     "bound",
     "divide",
     "exponential",
     "multiply",
+    "power",
     "root",
     "round_away",
     "scaled_integer",
@@ -52,6 +54,12 @@ SCALE: Final = 2.0**537
 
 EXPONENTS: Final = (-745.13, 709.782712893383)
 """Between these, exp is neither zero nor infinite."""
+
+POWER_EXPONENTS: Final = (-744.4, 709.7827)
+"""Between these products of an exponent and a logarithm, powers are neither zero nor infinite."""
+LARGE_EXPONENT: Final = 1e300
+SMALL_EXPONENT: Final = 1e-290
+"""A power with an exponent below this rounds to 1, whatever the base."""
 
 SMALL_ADDEND: Final = 1e290
 """Adding a smaller number to the largest double rounds to the largest double."""
@@ -260,6 +268,54 @@ def root(value: Sql) -> Sql:
     """Return a square root, NULL for negative values."""
     zero = number(0.0)
     return bound(lambda x: case(sql.GTE(this=x, expression=zero), call("SQRT", x.copy())), value)
+
+
+def power(base: Sql, exponent: Sql) -> Sql:
+    """Return a power; zero if it is too small for a double, NULL if it is too large or undefined.
+
+    Why: PostgreSQL fails where the result is infinite, or zero for a base other than zero. The
+         product of the exponent and the logarithm of the base decides this beforehand. It neither
+         overflows nor vanishes itself, because exponents that large or small are replaced first.
+    """
+    return bound(_powered, base, exponent, always=True)
+
+
+def _powered(x: Sql, y: Sql) -> Sql:
+    zero, one = number(0.0), number(1.0)
+    is_zero = sql.EQ(this=x, expression=zero)
+    at_zero = sql.Case(
+        ifs=[
+            sql.If(this=sql.GT(this=y, expression=zero.copy()), true=zero.copy()),
+            sql.If(this=sql.EQ(this=y.copy(), expression=zero.copy()), true=one),
+        ]
+    )
+    is_root = sql.And(
+        this=sql.LT(this=x.copy(), expression=zero.copy()),
+        expression=sql.NEQ(this=call("FLOOR", y.copy()), expression=y.copy()),
+    )
+    limited = call(
+        "LEAST", call("GREATEST", y.copy(), number(-LARGE_EXPONENT)), number(LARGE_EXPONENT)
+    )
+    size = limited * call("LN", _size(x))
+    is_tiny = sql.LT(this=_size(y), expression=number(SMALL_EXPONENT))
+    low, high = map(number, POWER_EXPONENTS)
+    found = sql.Case(
+        ifs=[
+            sql.If(this=is_zero, true=at_zero),
+            sql.If(this=is_root, true=sql.Null()),
+            sql.If(this=is_tiny, true=one.copy()),
+            sql.If(this=sql.GT(this=size, expression=high), true=sql.Null()),
+            sql.If(this=sql.LT(this=size.copy(), expression=low), true=zero.copy()),
+        ],
+        default=call("POWER", x.copy(), y.copy()),
+    )
+    are_known = sql.And(this=is_known(x.copy()), expression=is_known(y.copy()))
+    return case(are_known, found)  # LEAST and GREATEST skip NULL
+
+
+def binary_logarithm(value: Sql) -> Sql:
+    """Return the logarithm to base 2 of a positive number."""
+    return sql.Paren(this=_quotient(call("LN", value), number(math.log(2))))
 
 
 def round_away(value: Sql, digits: int = 0) -> Sql:

@@ -58,6 +58,8 @@ CALL_TYPES: Final = {
     **dict.fromkeys(("YEAR", "QUARTER", "MONTH", "DAY", "DAYOFWEEK", "LENGTH"), T.BIGINT),
     **dict.fromkeys(("BIT_COUNT", "BIT_OR", "DENSE_RANK", "ROW_NUMBER"), T.BIGINT),
     **dict.fromkeys(("LN", "EXP", "SQRT", "ASINH", "FLOOR", "CEIL"), T.DOUBLE),
+    **dict.fromkeys(("LOG2", "LOG10", "POWER", "SIGN", "SIN", "COS", "TAN"), T.DOUBLE),
+    **dict.fromkeys(("ASIN", "ACOS", "ATAN", "ATAN2"), T.DOUBLE),
     **dict.fromkeys(("LOWER", "UPPER", "SUBSTR", "REPLACE", "SPLIT_PART"), T.VARCHAR),
     **dict.fromkeys(("TRIM", "LTRIM", "RTRIM"), T.VARCHAR),
     "STRPOS": T.BIGINT,

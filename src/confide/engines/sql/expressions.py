@@ -227,10 +227,35 @@ def _to_integer(name: str) -> Callable[[Args], Sql]:
     return lambda parts: try_cast(call(name, parts[0]), "BIGINT")
 
 
-def _ln(parts: Args) -> Sql:
-    zero = number(0.0)
-    positive = sql.Nullif(this=call("GREATEST", as_double(parts[0]), zero), expression=zero.copy())
-    return call("LN", positive)
+def _logarithm(name: str) -> Callable[[Args], Sql]:
+    """Return a rule for a logarithm, which is NULL unless its argument is positive."""
+
+    def write(parts: Args) -> Sql:
+        zero = number(0.0)
+        positive = call("GREATEST", as_double(parts[0]), zero)
+        return call(name, sql.Nullif(this=positive, expression=zero.copy()))
+
+    return write
+
+
+def _curve(name: str) -> Callable[[Args], Sql]:
+    return lambda parts: call(name, *map(as_double, parts))
+
+
+def _arc(name: str) -> Callable[[Args], Sql]:
+    """Return a rule for ASIN or ACOS, which are NULL outside [-1, 1]."""
+
+    def write(parts: Args) -> Sql:
+        value = as_double(parts[0])
+        inside = sql.Between(this=value, low=number(-1.0), high=number(1.0))
+        return case(inside, call(name, value.copy()))
+
+    return write
+
+
+def _angle(parts: Args) -> Sql:
+    """Return ATAN2, which would distinguish the two zeros."""
+    return call("ATAN2", *(_without_negative_zero(as_double(part)) for part in parts))
 
 
 def _sqrt(parts: Args) -> Sql:
@@ -284,7 +309,14 @@ RULES: Final[dict[F, Callable[[Args], Sql]]] = {
     F.CEIL: _to_integer("CEIL"),
     F.LEAST: _function_call("LEAST"),
     F.GREATEST: _function_call("GREATEST"),
-    F.LN: _ln,
+    F.LN: _logarithm("LN"),
+    F.LOG2: _logarithm("LOG2"),
+    F.LOG10: _logarithm("LOG10"),
+    F.POWER: lambda parts: finite(call("POWER", *map(as_double, parts))),
+    F.SIGN: lambda parts: cast(call("SIGN", as_double(parts[0])), "BIGINT"),
+    **{function: _curve(function.upper()) for function in (F.SIN, F.COS, F.TAN, F.ATAN)},
+    **{function: _arc(function.upper()) for function in (F.ASIN, F.ACOS)},
+    F.ATAN2: _angle,
     F.EXP: _exp,
     F.SQRT: _sqrt,
     F.YEAR: _date_part("YEAR"),

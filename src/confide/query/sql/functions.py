@@ -46,6 +46,22 @@ DIRECT_FUNCTIONS: Final[dict[type[exp.Expr], tuple[Function | Shorthand, tuple[s
     exp.Ln: (F.LN, ("this",)),
     exp.Exp: (F.EXP, ("this",)),
     exp.Sqrt: (F.SQRT, ("this",)),
+    exp.Pow: (F.POWER, OPERANDS),
+    exp.Log: (S.LOG, OPERANDS),
+    exp.Sign: (F.SIGN, ("this",)),
+    exp.Trunc: (S.TRUNC, ("this",)),
+    exp.IntDiv: (S.INT_DIVIDE, OPERANDS),
+    exp.Pi: (S.PI, ()),
+    exp.Radians: (S.RADIANS, ("this",)),
+    exp.Degrees: (S.DEGREES, ("this",)),
+    exp.Sin: (F.SIN, ("this",)),
+    exp.Cos: (F.COS, ("this",)),
+    exp.Tan: (F.TAN, ("this",)),
+    exp.Cot: (S.COT, ("this",)),
+    exp.Asin: (F.ASIN, ("this",)),
+    exp.Acos: (F.ACOS, ("this",)),
+    exp.Atan: (F.ATAN, ("this",)),
+    exp.Atan2: (F.ATAN2, OPERANDS),
     exp.Year: (F.YEAR, ("this",)),
     exp.Quarter: (F.QUARTER, ("this",)),
     exp.Month: (F.MONTH, ("this",)),
@@ -113,9 +129,6 @@ ADVICE: Final[dict[type[exp.Expr], str]] = {
         (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.CurrentDatetime), TODAY_ADVICE
     ),
     **dict.fromkeys((exp.Localtime, exp.Localtimestamp), TODAY_ADVICE),
-    exp.Pow: "powers are not answered; write x * x",
-    exp.IntDiv: "whole division is not answered; write FLOOR(x / y)",
-    exp.Log: "LOG is not answered; write LN(x), and LN(x) / LN(10) for base ten",
     exp.Window: "window functions are not answered; group instead",
     exp.Subquery: "a subquery as a value is not answered; ask it by itself",
     exp.Exists: "EXISTS is not answered; join the table or use a per-unit subquery",
@@ -145,7 +158,7 @@ def explain_refusal(node: exp.Expr) -> str:
     return (
         f"{what} is not answered; a row's expressions use + - * / %, comparisons, AND OR NOT, IN, "
         "BETWEEN, LIKE, IS NULL, CASE, COALESCE, NULLIF, ABS, FLOOR, CEIL, ROUND, LEAST, GREATEST, "
-        "LN, EXP, SQRT, EXTRACT, YEAR, QUARTER, MONTH, DAY, DAYOFWEEK, DATE_TRUNC, LOWER, UPPER, "
-        "LENGTH, SUBSTR, LEFT, RIGHT, ||, CONCAT, TRIM, REPLACE, SPLIT_PART, STRPOS, STARTS_WITH, "
-        "ILIKE, IF and CAST"
+        "LN, EXP, SQRT, POWER, LOG, SIGN, TRUNC, SIN, COS, TAN, EXTRACT, YEAR, QUARTER, MONTH, "
+        "DAY, DAYOFWEEK, DATE_TRUNC, LOWER, UPPER, LENGTH, SUBSTR, LEFT, RIGHT, ||, CONCAT, TRIM, "
+        "REPLACE, SPLIT_PART, STRPOS, STARTS_WITH, ILIKE, IF and CAST"
     )
