@@ -179,6 +179,22 @@ def check(config: Config = DEFAULT_CONFIG) -> None:
         raise typer.Exit(WRONG_USE)
 
 
+@app.command("suggest-limits")
+def suggest_limits(
+    table: Annotated[
+        str | None, typer.Argument(help="A declared table; may be omitted if there is only one.")
+    ] = None,
+    *,
+    share: Annotated[str, typer.Option(help="Share of the budget to spend, such as 1%.")] = "1%",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Confirm a cost above the owner's limit per query.")
+    ] = False,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
+    """Suggest `max_rows_per_unit` from noisy counts of people by number of rows."""
+    owners.print_suggested_limits(Console(), config, table, {"share": share, "confirm": yes})
+
+
 @app.command()
 def audit(
     *,

@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 from rich.console import Console
@@ -24,6 +24,7 @@ from confide.intake.convert import convert_csv
 from confide.intake.csv_types import KINDS, conversion_hint, guess_formats
 from confide.intake.draft import DraftColumn, DraftTable, draft_toml, name_table
 from confide.intake.interview import complete_draft
+from confide.intake.limits import suggest_limits
 from confide.intake.sample import sample_file
 from confide.ledger import Entry, Ledger, LostAnchor, check_ledger, recount
 from confide.ledger import accept_lost_anchor as accept_loss
@@ -39,6 +40,7 @@ __all__ = [
     "print_budget",
     "print_ledger",
     "print_recount",
+    "print_suggested_limits",
 ]
 
 
@@ -151,6 +153,31 @@ def _draft_table(source: str, taken: Sequence[str], config: Path) -> DraftTable:
         Path(os.path.relpath(path, config.parent)).as_posix(),
         sample_file(path),
     )
+
+
+def print_suggested_limits(
+    console: Console, config: Path, table: str | None, options: dict[str, Any]
+) -> None:
+    """Print what limits on the rows of one person would drop, from counts that are charged."""
+    declaration = read_toml(config)
+    with console.status("counting rows per person"):
+        found = suggest_limits(declaration, table, **options)
+    title = f"Estimates for {plain(found.table)}"
+    above, dropped = "people above", "rows dropped"
+    shown = make_table("max_rows_per_unit", above, dropped, title=title, right=(above, dropped))
+    for limit in found.limits:
+        shown.add_row(f"{limit.rows:,}", f"{limit.units_above:.1%}", f"{limit.rows_dropped:.1%}")
+        if not limit.units_above:
+            break
+    console.print(shown)
+    print_message(
+        console,
+        f"Suggestion: max_rows_per_unit = {found.suggested}. It drops at most 5% of the rows, by "
+        "these noisy estimates. Smaller limits mean less noise. max_groups_per_unit can be at most "
+        f"as large. Cost: {percent(found.cost.share)} of the budget.",
+    )
+    if declaration.ledger is None:
+        print_message(console, "Without [ledger], this cost is forgotten.", style="yellow")
 
 
 def check_declaration(console: Console, config: Path) -> bool:

@@ -1,0 +1,120 @@
+"""Contribution bounds from a paid, noisy count of people by their number of rows.
+
+The owner runs this once, before analysts do. The counts are an ordinary answer, charged to the
+ledger, so the suggestion may be shown to anyone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Final
+
+from confide.curator import open_declared
+from confide.declare import Declaration, Row, Table
+from confide.errors import BadDeclaration
+from confide.release import Cost
+
+__all__ = ["LimitSuggestion", "RowLimit", "suggest_limits"]
+
+LIMITS: Final = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1_000, 2_000, 5_000)
+MAX_COUNTED_ROWS: Final = 10_000
+"""People with more rows count as having this many."""
+ACCEPTABLE_LOSS: Final = 0.05
+"""The suggested limit is the smallest one that drops at most this fraction of the rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowLimit:
+    """A value of `max_rows_per_unit`, with estimates of what it would drop.
+
+    ``units_above`` is the fraction of people with more rows, and ``rows_dropped`` the fraction of
+    rows that would not count.
+    """
+
+    rows: int
+    units_above: float
+    rows_dropped: float
+
+
+@dataclass(frozen=True, slots=True)
+class LimitSuggestion:
+    """Estimates for several limits of a table, the suggested limit, and the cost of the counts."""
+
+    table: str
+    limits: tuple[RowLimit, ...]
+    suggested: int
+    cost: Cost
+
+
+def suggest_limits(
+    declaration: Declaration, table: str | None = None, *, confirm: bool = False, **price: Any
+) -> LimitSuggestion:
+    """Return a suggestion for `max_rows_per_unit` of a table, from noisy counts that are charged.
+
+    Raises:
+        BadDeclaration: the table is unknown, or has at most one row per person.
+    """
+    chosen = _find_table(declaration, table)
+    # Privacy: each person is in one group of the counts, as a per-unit subquery has one row per
+    # person. The limit on rows only bounds the number that is compared, not the sensitivity.
+    counted = replace(chosen, max_rows_per_unit=MAX_COUNTED_ROWS)
+    tables = tuple(counted if one is chosen else one for one in declaration.tables)
+    curator = open_declared(replace(declaration, tables=tables))
+    answer = curator.sql(_count_people(chosen), confirm=confirm, **price)
+    counts = {int(row["limit_"]): float(row["people"]) for row in answer.rows}
+    limits = estimate_losses([counts.get(limit, 0.0) for limit in (*LIMITS, MAX_COUNTED_ROWS)])
+    fits = (one.rows for one in limits if one.rows_dropped <= ACCEPTABLE_LOSS)
+    return LimitSuggestion(chosen.name, limits, next(fits, LIMITS[-1]), answer.cost)
+
+
+def estimate_losses(people: Sequence[float]) -> tuple[RowLimit, ...]:
+    """Return what each limit would drop, from noisy numbers of people by number of rows.
+
+    The i-th number counts people with more rows than the (i-1)-th limit, and at most the i-th. They
+    are taken to have the mean of these two numbers of rows. Negative counts are taken as 0.
+    """
+    ends = (0, *LIMITS, MAX_COUNTED_ROWS)
+    groups = [
+        (max(count, 0.0), (low + 1 + high) / 2)
+        for (low, high), count in zip(pairwise(ends), people, strict=True)
+    ]
+    total = sum(count for count, _ in groups) or 1.0
+    rows = sum(count * mean for count, mean in groups) or 1.0
+    return tuple(
+        RowLimit(
+            limit,
+            sum(count for count, mean in groups if mean > limit) / total,
+            sum(count * max(mean - limit, 0.0) for count, mean in groups) / rows,
+        )
+        for limit in LIMITS
+    )
+
+
+def _find_table(declaration: Declaration, name: str | None) -> Table:
+    """Return the named table, or the only one."""
+    names = [table.name for table in declaration.tables]
+    if name is None and len(names) != 1:
+        raise BadDeclaration(f"Name one of the tables: {', '.join(names)}.")
+    chosen = next((one for one in declaration.tables if name in (None, one.name)), None)
+    if chosen is None:
+        raise BadDeclaration(f"Unknown table {name!r}. Declared: {', '.join(names)}.")
+    if isinstance(chosen.unit, Row) or chosen.unique:
+        raise BadDeclaration(
+            f"In `{chosen.name}`, every person has one row by declaration, so it needs no limits."
+        )
+    return chosen
+
+
+def _count_people(table: Table) -> str:
+    """Return the query that counts people by their number of rows."""
+    unit, name = _quote(str(table.unit)), _quote(table.name)
+    cases = " ".join(f"WHEN n <= {limit} THEN {limit}" for limit in LIMITS)
+    return (  # declared names, quoted
+        f"SELECT CASE {cases} ELSE {MAX_COUNTED_ROWS} END AS limit_, COUNT(*) AS people "  # noqa: S608
+        f"FROM (SELECT {unit}, COUNT(*) AS n FROM {name} GROUP BY {unit}) AS units "
+        "GROUP BY limit_ ORDER BY limit_"
+    )
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
