@@ -10,7 +10,7 @@ from confide.curator import open_declared_ledger
 from confide.declare import Declaration
 from confide.declare.toml import parse_toml
 from confide.errors import BadDeclaration
-from confide.intake.limits import LIMITS, estimate_losses, suggest_limits
+from confide.intake.limits import LIMITS, clear_count, estimate_losses, suggest_limits
 
 TOML = """
 [budget]
@@ -75,12 +75,10 @@ def test_losses_follow_from_the_counts() -> None:
     assert (0.0, 0.0) == (by_limit[5].units_above, by_limit[5].rows_dropped)
 
 
-def test_negative_counts_do_not_matter() -> None:
-    """Noise below zero counts as nobody, so fractions stay between 0 and 1."""
-    found = estimate_losses([-5.0, 20.0, *[-3.0] * (len(LIMITS) - 1)])
-
-    assert all(0 <= limit.units_above <= 1 and 0 <= limit.rows_dropped <= 1 for limit in found)
-    assert 0.0 == found[1].units_above
+@pytest.mark.parametrize(("count", "low", "kept"), [(9, 4, 9.0), (9, -1, 0.0), (-3, -8, 0.0)])
+def test_unclear_counts_are_ignored(count: int, low: int, kept: float) -> None:
+    """A count whose interval reaches zero is not multiplied by many rows per person."""
+    assert kept == clear_count(count, low)
 
 
 def test_one_row_per_person_needs_no_limits(declaration: Declaration) -> None:

@@ -127,7 +127,7 @@ def warm_up() -> None:
 
 
 def share_engine(salt: str) -> None:
-    """Let all processes inherit an engine that has run the query; they differ in their ledgers.
+    """Give all processes one engine that has run the query; only their ledgers differ.
 
     It has no thread besides its caller's, so that it also works in a forked process.
     """

@@ -19,6 +19,7 @@ __all__ = ["LimitSuggestion", "RowLimit", "suggest_limits"]
 LIMITS: Final = (1, 2, 3, 5, 10, 20, 30, 50, 100, 200, 500, 1_000, 2_000, 5_000)
 MAX_COUNTED_ROWS: Final = 10_000
 """People with more rows count as having this many."""
+CONFIDENCE: Final = 0.999
 ACCEPTABLE_LOSS: Final = 0.05
 """The suggested limit is the smallest one that drops at most this fraction of the rows."""
 
@@ -61,21 +62,34 @@ def suggest_limits(
     tables = tuple(counted if one is chosen else one for one in declaration.tables)
     curator = open_declared(replace(declaration, tables=tables))
     answer = curator.sql(_count_people(chosen), confirm=confirm, **price)
-    counts = {int(row["limit_"]): float(row["people"]) for row in answer.rows}
-    limits = estimate_losses([counts.get(limit, 0.0) for limit in (*LIMITS, MAX_COUNTED_ROWS)])
-    fits = (one.rows for one in limits if one.rows_dropped <= ACCEPTABLE_LOSS)
-    return LimitSuggestion(chosen.name, limits, next(fits, LIMITS[-1]), answer.cost)
+    ends = answer.interval_rows(CONFIDENCE)
+    people = {
+        int(row["limit_"]): clear_count(row["people"], end["people_low"])
+        for row, end in zip(answer.rows, ends, strict=True)
+    }
+    limits = estimate_losses([people.get(limit, 0.0) for limit in (*LIMITS, MAX_COUNTED_ROWS)])
+    fits = [one.rows for one in limits if one.rows_dropped <= ACCEPTABLE_LOSS] or [LIMITS[-1]]
+    suggested = fits[0] if any(people.values()) else chosen.max_rows_per_unit
+    return LimitSuggestion(chosen.name, limits, suggested, answer.cost)
+
+
+def clear_count(count: float, low: float) -> float:
+    """Return a count, or 0 if its interval reaches 0.
+
+    Such a count is mostly noise, which many rows per person would multiply.
+    """
+    return float(count) if low > 0 else 0.0
 
 
 def estimate_losses(people: Sequence[float]) -> tuple[RowLimit, ...]:
     """Return what each limit would drop, from noisy numbers of people by number of rows.
 
     The i-th number counts people with more rows than the (i-1)-th limit, and at most the i-th. They
-    are taken to have the mean of these two numbers of rows. Negative counts are taken as 0.
+    are taken to have the mean of these two numbers of rows.
     """
     ends = (0, *LIMITS, MAX_COUNTED_ROWS)
     groups = [
-        (max(count, 0.0), (low + 1 + high) / 2)
+        (count, (low + 1 + high) / 2)
         for (low, high), count in zip(pairwise(ends), people, strict=True)
     ]
     total = sum(count for count, _ in groups) or 1.0
