@@ -82,7 +82,7 @@ def clear_count(count: float, low: float) -> float:
 
 
 def estimate_losses(people: Sequence[float]) -> tuple[RowLimit, ...]:
-    """Return what each limit would drop, from noisy numbers of people by number of rows.
+    """Return the losses of each limit, from noisy numbers of people by number of rows.
 
     The i-th number counts people with more rows than the (i-1)-th limit, and at most the i-th. They
     are taken to have the mean of these two numbers of rows.
