@@ -309,26 +309,13 @@ def _best_event(
     """
     by_ratio = np.argsort(-(likely + PSEUDOCOUNT) / (unlikely + PSEUDOCOUNT), kind="stable")
     ascending = np.arange(len(likely))
-    found = [
-        _best_prefix(order, likely, unlikely, claim, level)
-        for order in (by_ratio, ascending, ascending[::-1])
-    ]
-    return max(found, key=lambda one: one[1])
-
-
-def _best_prefix(
-    order: NDArray[np.int64],
-    likely: NDArray[np.int64],
-    unlikely: NDArray[np.int64],
-    claim: Claim,
-    level: float,
-) -> tuple[NDArray[np.int64], float]:
-    """Return the best prefix of this order of the bins, and its bound."""
-    low, _ = approximate_bounds(np.cumsum(likely[order]), int(likely.sum()), level)
-    _, high = approximate_bounds(np.cumsum(unlikely[order]), int(unlikely.sum()), level)
-    bounds = [claim.disprove(p, q) for p, q in zip(low.tolist(), high.tolist(), strict=True)]
-    last = int(np.argmax(bounds))
-    return order[: last + 1], bounds[last]
+    orders = np.stack([by_ratio, ascending, ascending[::-1]])
+    low, _ = approximate_bounds(np.cumsum(likely[orders], axis=1), int(likely.sum()), level)
+    _, high = approximate_bounds(np.cumsum(unlikely[orders], axis=1), int(unlikely.sum()), level)
+    pairs = zip(low.ravel().tolist(), high.ravel().tolist(), strict=True)
+    bounds = np.array([claim.disprove(p, q) for p, q in pairs]).reshape(orders.shape)
+    order, last = np.unravel_index(np.argmax(bounds), bounds.shape)
+    return orders[order, : last + 1], float(bounds[order, last])
 
 
 def convict(
