@@ -21,13 +21,15 @@ __all__ = ["FAST_JAVA_OPTIONS", "Spark", "run_spark"]
 NUMBERS: Final = count()
 MANY_ROWS: Final = 2_000
 FAST_JAVA_OPTIONS: Final = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m -XX:ReservedCodeCacheSize=400m "
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn400m "
+    "-XX:ReservedCodeCacheSize=400m -XX:MetaspaceSize=256m "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 )
 """Java options for many small queries, where startup matters more than fast loops.
 
 Each query compiles classes of its own. Without a large code cache, Java would discard compiled
-methods of Spark and compile them again.
+methods of Spark and compile them again. Without a large metaspace, it would collect garbage to make
+room for classes.
 """
 
 SETTINGS: Final = {
