@@ -31,6 +31,7 @@ __all__ = [
     "integer",
     "is_above",
     "non_negative",
+    "percent",
     "positive",
     "probability",
 ]
@@ -210,6 +211,16 @@ def float_below(value: arb | Fraction) -> float:
     while math.isfinite(found) and max(Fraction(found), Fraction(repr(found))) > exact:
         found = math.nextafter(found, -math.inf)
     return found
+
+
+def percent(share: Fraction, *, down: bool = False) -> str:
+    """Return a share of the budget in percent: a cost rounded up, or with ``down``, rounded down.
+
+    >>> percent(Fraction(1, 3)), percent(Fraction(2, 3), down=True), percent(Fraction(1, 4))
+    ('33.34%', '66.66%', '25%')
+    """
+    hundredths = share * 10_000
+    return f"{(math.floor(hundredths) if down else math.ceil(hundredths)) / 100:g}%"
 
 
 def _nearest(exact: Fraction) -> float:

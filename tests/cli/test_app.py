@@ -433,8 +433,8 @@ def test_a_draft_of_the_demo_treats_words_as_text(here: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ("epsilon = 2", "epsilon = 3", "a budget of epsilon 2 and delta 0, and the one declared"),
-        ("epsilon = 2", "epsilon = 2\ndelta = 1e-8", "epsilon 2 and delta 1e-08; declare"),
+        ("epsilon = 2", "epsilon = 3", "a budget of epsilon 2 and delta 0, but the declared budget"),
+        ("epsilon = 2", "epsilon = 2\ndelta = 1e-8", "epsilon 2 and delta 1e-08. Declare"),
         ("[budget]", '[budget]\nneighbours = "replace"', "neighbours = 'add-remove'"),
     ],
 )
@@ -471,7 +471,7 @@ def test_a_ledger_of_another_accounting_is_reported(here: Path) -> None:
         shown = run(command)
         said = " ".join((shown.stdout + shown.stderr).replace("│", " ").split())
         assert 2 == shown.exit_code
-        assert "by gaussian accounting, and the budget declared by renyi; declare" in said
+        assert "uses gaussian accounting, but the declared budget uses renyi accounting. Set" in said
         assert "Filter" not in said
 
 
@@ -488,9 +488,9 @@ def test_check_reports_a_damaged_ledger(here: Path) -> None:
     )
 
     assert (2, "") == (checked.returncode, checked.stderr)
-    assert "look at url in [ledger]" in " ".join(checked.stdout.replace("│", " ").split())
+    assert "Check `url` in `[ledger]`." in " ".join(checked.stdout.replace("│", " ").split())
     assert "about real rows" not in checked.stdout
-    said = "the ledger's database failed: DatabaseError: file is not a database\n"
+    said = "The ledger's database failed: DatabaseError: file is not a database\n"
     assert (3, True) == (asked.returncode, asked.stderr.startswith(said))
     assert "Traceback" not in asked.stderr
 
@@ -508,10 +508,10 @@ def test_the_file_of_another_program_is_left_alone(here: Path, mode: str) -> Non
     asked = [run(*command) for command in commands]
 
     assert (2, True) == (shown.exit_code, "1 problem(s)" in shown.stdout)
-    assert "tables of something else" in " ".join(shown.stdout.replace("│", " ").split())
+    assert "tables of another program" in " ".join(shown.stdout.replace("│", " ").split())
     assert "about real rows" not in shown.stdout
     assert [(2, "")] * len(asked) == [(one.exit_code, one.stdout) for one in asked]
-    assert all("tables of something else" in one.stderr for one in asked)
+    assert all("tables of another program" in one.stderr for one in asked)
     assert kept == (here / "ledger.db").read_bytes()
     assert ["ledger.db"] == [path.name for path in here.glob("ledger*")]
 

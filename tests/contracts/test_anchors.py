@@ -121,7 +121,7 @@ def test_an_old_backup_is_refused(tmp_path: Path, address: str, kept: str) -> No
         copy = copy_file(home, "copy.db")
         ledger.reserve(ask(), TENTH)
     restore(home, copy)
-    with pytest.raises(LedgerBehind, match="back-up"):
+    with pytest.raises(LedgerBehind, match="old backup"):
         home.again(anchor=address)
 
 

@@ -525,7 +525,7 @@ def test_a_hold_is_needed_before_any_row_is_read(place: Place) -> None:
     plan = pair.plan("SELECT COUNT(*) AS n FROM t")
     used = Hold(0, SHARE, readings=0)
 
-    with pytest.raises(Fault, match="used already"):
+    with pytest.raises(Fault, match="already used"):
         pair.there.run(plan.measurement, used)
 
 

@@ -188,7 +188,7 @@ def test_a_ledger_older_than_its_anchor_cannot_accept_a_loss(
     lasting.close()
     put_back(lasting.address, backup)
     for attempt in (accept, open_again):
-        with pytest.raises(LedgerBehind, match="old back-up"):
+        with pytest.raises(LedgerBehind, match="old backup"):
             attempt(lasting, anchor)
     assert seen is not None
     open_anchor(other).start(replace(seen, digest="0" * 64))

@@ -91,7 +91,7 @@ def test_a_stored_answer_must_meet_the_requested_error(curator: cf.Curator) -> N
 def test_a_key_is_refused_for_another_question(curator: cf.Curator) -> None:
     """A key belongs to one query; it is refused for another, which costs nothing."""
     curator.sql(COUNT, share="1%", key="k")
-    with pytest.raises(KeyUsed, match="another question"):
+    with pytest.raises(KeyUsed, match="a different query"):
         curator.sql(SUM, share="1%", key="k")
 
     assert "1/100" == str(curator.budget.spent.share)

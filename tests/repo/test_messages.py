@@ -16,10 +16,10 @@ INSIDE = {"loss.enclosure", "plan.selection", "holdout.thresholdout", "server.ag
 HELPS = re.compile(
     r"; |:\n|: (?!\{)|\. [A-Z]|\b(?:must|needs?|needed|only|takes?|such as|one of|at most|at least"
     r"|write|send|1 to|go from|cannot be|can be|saved as|is (?:of|for|one|joined)"
-    r"|are (?:allowed|cast|INNER|joined|made|written))\b|\{(?:hint|advice)\}"
+    r"|are (?:allowed|cast|INNER|joined|made|written))\b|\{(?:hint|advice|restore)\}"
 )
 # Modules and packages whose messages are complete sentences.
-SENTENCES: tuple[str, ...] = ()
+SENTENCES: tuple[str, ...] = ("ledger",)
 HOLES = re.compile(r"\{[^}]*\}")
 
 

@@ -229,8 +229,8 @@ def _check_ledger(declaration: Declaration) -> Iterator[CheckFinding]:
     except BadDeclaration as problem:
         yield CheckFinding("", "", str(problem), is_problem=True)
     except Fault as fault:
-        reason = str(fault).split(";")[0]
-        yield CheckFinding("", "", f"{reason}; look at url in [ledger]", is_problem=True)
+        reason = str(fault).split(". ")[0]
+        yield CheckFinding("", "", f"{reason}. Check `url` in `[ledger]`.", is_problem=True)
 
 
 def _opening(declaration: Declaration) -> Filter:

@@ -16,23 +16,24 @@ from confide.ledger.protocol import AnchorLost
 
 __all__ = ["FOREIGN_ANCHOR", "AnchorComparison", "anchor_name", "compare_anchor"]
 
-ACCEPT_LOSS: Final = "accept the loss with confide ledger --accept-lost-anchor"
+ACCEPT_LOSS: Final = "accept the loss with `confide ledger --accept-lost-anchor`"
 UNNAMED_ANCHOR: Final = (
-    "this ledger has an anchor, and none is named now, so an old backup would not be noticed; name "
-    f"the anchor again, or, if it is lost, {ACCEPT_LOSS}"
+    "This ledger has an anchor, but none is configured, so an old backup would go unnoticed. "
+    f"Configure the anchor again. If it is lost, {ACCEPT_LOSS}."
 )
 EMPTY_ANCHOR: Final = (
-    "the anchor that is named is empty, and this ledger has one with marks, so an old backup would "
-    f"not be noticed; restore the anchor, or name the right one, or, if it is lost, {ACCEPT_LOSS}"
+    "The configured anchor is empty, but the anchor of this ledger has marks, so an old backup "
+    "would go unnoticed. Restore the anchor, or configure the right one. If it is lost, "
+    f"{ACCEPT_LOSS}."
 )
 FOREIGN_ANCHOR: Final = (
-    "the anchor that is named belongs to another ledger, so an old backup of this one would not be "
-    "noticed; name this ledger's anchor, or, if it is lost, name a new one at a place of its own "
-    f"and {ACCEPT_LOSS}"
+    "The configured anchor belongs to another ledger, so an old backup of this ledger would go "
+    "unnoticed. Configure this ledger's anchor. If it is lost, configure a new anchor at a place "
+    f"of its own, and {ACCEPT_LOSS}."
 )
 OUTDATED_ANCHOR: Final = (
-    "the anchor that is named is not the one that this ledger has now, so an old backup would not "
-    f"be noticed; name the newest anchor, or, if it is lost, {ACCEPT_LOSS}"
+    "The configured anchor is not the newest anchor of this ledger, so an old backup would go "
+    f"unnoticed. Configure the newest anchor. If it is lost, {ACCEPT_LOSS}."
 )
 
 

@@ -46,22 +46,21 @@ class Mark:
         self.check_owner(ledger)
         if records < self.records or digest is None:
             raise LedgerBehind(
-                f"the ledger has {records:,} records, but its anchor has seen {self.records:,}: an "
-                "old back-up was restored, and what was spent since then is missing. Restore a "
-                "newer one"
+                f"The ledger has {records:,} records, but its anchor has seen {self.records:,}. An "
+                "old backup was restored, so later charges are missing. Restore a newer backup."
             )
         if digest != self.digest:
             raise LedgerDamaged(
-                f"the ledger and its anchor disagree about record {self.records - 1:,}: the "
-                "ledger's history was written anew; restore the ledger that the anchor has seen"
+                f"The ledger and its anchor disagree about record {self.records - 1:,}, so the "
+                "ledger's history was rewritten. Restore the ledger that the anchor has seen."
             )
 
     def check_owner(self, ledger: str) -> None:
         """Raise LedgerBehind if the anchor belongs to another ledger."""
         if self.ledger != ledger:
             raise LedgerBehind(
-                "the anchor belongs to another ledger; name the right one, or another anchor for "
-                "a new ledger: a new ledger for the same people is a second budget"
+                "The anchor belongs to another ledger. Configure this ledger's anchor, or another "
+                "anchor for a new ledger. A new ledger for the same people is a second budget."
             )
 
     def is_newer(self, known: "Mark | None") -> bool:
@@ -83,8 +82,8 @@ class Mark:
 
 
 REPLACED_ANCHOR: Final = (
-    "the anchor was emptied or replaced while it was in use; nothing was answered: restore the "
-    "anchor, open the ledger again, and ask with the same key"
+    "The anchor was emptied or replaced while it was in use, so no answer was returned. Restore "
+    "the anchor, open the ledger again, and retry with the same key."
 )
 
 
@@ -196,8 +195,8 @@ def open_anchor(address: str | Path) -> Anchor:
         return DatabaseAnchor(text)
     if not text.strip():
         raise BadDeclaration(
-            "the address of an anchor must be a path or a database, got nothing; write one such as "
-            "'anchor.log'"
+            "The address of an anchor must be a path or the URL of a database, such as "
+            "`anchor.log`; got nothing."
         )
     return LogAnchor(text) if Path(text).suffix in (".log", ".jsonl") else FileAnchor(text)
 
@@ -209,8 +208,9 @@ def _explain_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise LedgerUnavailable(
-            f"the anchor {path.name} cannot be used ({error.strerror}); nothing was answered: make "
-            "it readable and writable for whoever runs confide, and ask with the same key again"
+            f"The anchor `{path.name}` cannot be used ({error.strerror}), so no answer was "
+            "returned. Make it readable and writable for the user that runs confide, and retry "
+            "with the same key."
         ) from error
 
 
@@ -241,7 +241,7 @@ def _read_last_line(file: int) -> Mark | None:
     lines = os.pread(file, length, size - length).split(b"\n")
     complete = [line for line in lines[:-1] if line.startswith(b"{") and line.endswith(b"}")]
     if not complete and size:
-        raise LedgerDamaged("the anchor holds no mark; restore it, or name a new one")
+        raise LedgerDamaged("The anchor contains no mark. Restore it, or configure a new anchor.")
     return _parse_mark(complete[-1]) if complete else None
 
 
@@ -251,7 +251,9 @@ def _parse_mark(line: bytes) -> Mark:
         ledger, digest, anchor = (str(values[name]) for name in ("ledger", "digest", "anchor"))
         return Mark(ledger, int(values["records"]), digest, anchor)
     except (ValueError, KeyError, TypeError):
-        raise LedgerDamaged("the anchor holds no mark; restore it, or name a new one") from None
+        raise LedgerDamaged(
+            "The anchor contains no mark. Restore it, or configure a new anchor."
+        ) from None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -164,7 +164,7 @@ class ChargeLink(NamedTuple):
         if isinstance(hold.record, ChargeLink):
             return hold.record
         raise Fault(
-            "this hold was made by no ledger, so that no charge stands behind it; reserve one"
+            "This hold was not created by a ledger, so no charge paid for it. Reserve a hold."
         )
 
     def receipt(self) -> Receipt:
@@ -354,8 +354,8 @@ def next_time(head: Head, now: int) -> int:
     """
     if now < head.time - MAX_CLOCK_SKEW:
         raise Fault(
-            "the clock is behind the newest record of the ledger; set the clock right: nothing is "
-            "charged or answered until then"
+            "The clock is behind the newest record of the ledger, so queries are neither charged "
+            "nor answered. Correct the clock."
         )
     return max(now, head.time)
 
@@ -367,7 +367,9 @@ def delta_units(delta: Fraction, opening: Filter) -> int:
     if delta > opening.delta_pot:
         opening.grant(Share(0), delta)
         raise BudgetExceeded(
-            "no delta is set aside for this; ask for declared groups", cost=delta, left=Fraction(0)
+            "This query needs delta, but the budget sets none aside. Group by declared keys.",
+            cost=delta,
+            left=Fraction(0),
         )
     part = delta / opening.delta_pot * UNITS
     return -(-part.numerator // part.denominator)
@@ -401,10 +403,10 @@ def read_filter(written: str) -> Filter:
         kind = ACCOUNTINGS[terms["filter"]]
         opening = auto_filter(terms["epsilon"], terms["delta"], kind, delta_aside=aside)
     except (ValueError, KeyError, TypeError, BadDeclaration):
-        raise LedgerDamaged(f"the ledger does not say whose budget it keeps; {RESTORE}") from None
+        raise LedgerDamaged(f"The ledger does not record its budget. {RESTORE}") from None
     if describe_filter(opening) != written:
         raise LedgerDamaged(
-            f"the terms of the ledger's budget do not give the same filter again; {RESTORE}"
+            f"The recorded terms of the ledger's budget contradict each other. {RESTORE}"
         )
     return opening
 
@@ -452,7 +454,9 @@ def now() -> int:
 def _write_date(value: object) -> dict[str, str]:
     if isinstance(value, date):
         return {"$date": value.isoformat()}
-    raise TypeError(f"an answer holds numbers, text, dates and lists, got {type(value).__name__}")
+    raise TypeError(
+        f"An answer can contain numbers, strings, dates, and lists; got {type(value).__name__}."
+    )
 
 
 ENCODER: Final = json.JSONEncoder(default=_write_date, allow_nan=False, sort_keys=True)

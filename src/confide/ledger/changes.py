@@ -222,10 +222,10 @@ def read_anchor_state(connection: RawConnection) -> AnchorState:
 def read_state(row: Any) -> Head:
     """Return the head from its row, after comparing it with the seal in the last column."""
     if row is None:
-        raise LedgerDamaged("the ledger has lost its head; restore it from a back-up")
+        raise LedgerDamaged("The ledger has lost its head. Restore it from a backup.")
     head = Head(*row[:-1])
     if head.seal != row[-1]:
-        raise LedgerDamaged(f"the ledger's balance was changed or damaged; {RESTORE}")
+        raise LedgerDamaged(f"The ledger's balance was changed or damaged. {RESTORE}")
     return head
 
 
@@ -288,7 +288,7 @@ def _write(connection: RawConnection, added: dict[Table, Row], old: Head, new: H
         return
     if connection.is_locked:
         raise LedgerDamaged(
-            "the ledger's head moved while it was locked; nothing was charged: run confide ledger "
-            "--verify, and ask again"
+            "The ledger's head moved while it was locked, so nothing was charged. Run `confide "
+            "ledger --verify`, and retry."
         )
     raise Conflict

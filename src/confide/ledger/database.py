@@ -32,7 +32,7 @@ from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.elements import ClauseElement
 
 from confide.errors import BadDeclaration
-from confide.ledger.protocol import LedgerDamaged, LedgerUnavailable, as_fault, explain
+from confide.ledger.protocol import RESTORE, LedgerDamaged, LedgerUnavailable, as_fault, explain
 
 __all__ = [
     "Conflict",
@@ -186,10 +186,7 @@ class Database:
         else:
             return
         if found != "ok":
-            raise LedgerDamaged(
-                "the ledger's file is damaged; restore the newest back-up, and let the anchor tell "
-                "whether it is new enough"
-            )
+            raise LedgerDamaged(f"The ledger's file is damaged. {RESTORE}")
 
     def close(self) -> None:
         """Close all connections."""
@@ -281,8 +278,8 @@ class Database:
         if self._process != os.getpid():
             if self._is_busy:
                 raise LedgerUnavailable(
-                    "this process was forked in the middle of a change of the ledger; fork before "
-                    "questions are asked, or open the ledger again in the new process"
+                    "This process was forked during a change of the ledger. Fork before queries "
+                    "run, or open the ledger again in the new process."
                 )
             self._inherited += [self._engine, self._idle]
             self._process, self._idle = os.getpid(), []
@@ -321,7 +318,8 @@ class Database:
             engine = create_engine(self.url, pool_size=8, hide_parameters=True)
         except ModuleNotFoundError as error:
             raise BadDeclaration(
-                "a ledger in PostgreSQL needs the package psycopg; install confide[postgres]"
+                "A PostgreSQL ledger needs the `psycopg` package. Run `pip install "
+                "'confide[postgres]'`."
             ) from error
         wait = int(self._wait * 1000)
 
@@ -359,7 +357,7 @@ def _create_file(path: Path) -> None:
         return
     except OSError as error:
         raise LedgerUnavailable(
-            f"the ledger {path.name} cannot be made ({error.strerror}); name another place"
+            f"The ledger `{path.name}` cannot be created ({error.strerror}). Choose another path."
         ) from error
 
 
@@ -388,16 +386,18 @@ def read_address(address: str | Path) -> URL:
         url = make_url(text)
     except ArgumentError:
         raise BadDeclaration(
-            "the address of a ledger must be a path, sqlite:///path or postgresql://...; "
-            "the one given cannot be read"
+            "The address of the ledger cannot be parsed. Use a path, `sqlite:///path`, or "
+            "`postgresql://...`."
         ) from None
     backend = url.get_backend_name()
     if backend not in DRIVERS:
         raise BadDeclaration(
-            f"a ledger can be in sqlite or postgresql, got an address of {backend!r}"
+            f"A ledger can be in `sqlite` or `postgresql`; got an address of {backend!r}."
         )
     if backend == "sqlite" and url.database in (None, "", ":memory:"):
-        raise BadDeclaration("a ledger in SQLite needs a file; leave ledger out for memory only")
+        raise BadDeclaration(
+            "A SQLite ledger needs a file. To keep the ledger in memory only, omit `ledger`."
+        )
     return url.set(drivername=DRIVERS[backend])
 
 

@@ -8,7 +8,7 @@ from typing import Final
 from confide.declare import Limits
 from confide.declare.budget import LimitRule, Window
 from confide.errors import BudgetExceeded
-from confide.exact import float_above, float_below
+from confide.exact import percent
 from confide.ledger.protocol import Allowance
 from confide.loss import UNITS, Share
 
@@ -43,8 +43,8 @@ def check_limits(rules: list[LimitRule], units: int, spendings: Spendings, time:
         if units > left:
             cost, rest = Fraction(units, UNITS), Fraction(max(left, 0), UNITS)
             raise BudgetExceeded(
-                f"this answer costs {float_above(cost):.6g} of the budget but {rule} leaves "
-                f"{float_below(rest):.6g}; ask for less, or ask the owner for a larger limit",
+                f"This query would cost {percent(cost)} of the budget, but {rule} leaves only "
+                f"{percent(rest, down=True)}. Lower its cost, or ask the owner for a larger limit.",
                 cost=cost,
                 left=rest,
             )

@@ -34,12 +34,13 @@ from confide.ledger.protocol import (
     AnsweredAlready,
     Entry,
     Hold,
-    KeyUsed,
     LostAnchor,
     Payload,
     QueryIdentity,
     Receipt,
     StoredAnswer,
+    key_in_use,
+    key_of_other_query,
     refuse_relation,
 )
 from confide.ledger.verify import check_records, write_export
@@ -109,7 +110,7 @@ class MemoryLedger:
         """Charge ``share`` and ``delta``, and return the hold that permits reading."""
         with self._exclusive():
             if key and (question.analyst, key) in self._keys:
-                raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
+                raise key_in_use(key)
             head, clock = self._head, self._clock()
             charge, after = add_charge(
                 head,
@@ -136,9 +137,9 @@ class MemoryLedger:
         with self._exclusive():
             # Privacy: an answer without a charge in this ledger would be free.
             if ChargeLink.of(hold).charge is not self._charges.get(hold.entry):
-                raise Fault("this hold is of another ledger; reserve one of this ledger")
+                raise Fault("This hold belongs to another ledger. Reserve one from this ledger.")
             if hold.entry in self._answers:
-                raise AnsweredAlready(f"ledger entry {hold.entry} has its answer already")
+                raise AnsweredAlready(f"Ledger entry {hold.entry} already has an answer.")
             charge = self._charges[hold.entry]
             record, self._head = add_answer(self._head, hold.entry, written, self._clock())
             self._answers[hold.entry] = record
@@ -153,14 +154,14 @@ class MemoryLedger:
             return None
         charge = self._charges[number]
         if (charge.text, charge.fingerprint) != (question.text, question.fingerprint):
-            raise KeyUsed(f"the key {key!r} was used for another question; choose another key")
+            raise key_of_other_query(key)
         return self.answer(number) or charge.hold(self._opening)
 
     def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
         """Assign the key to an earlier answer, whose receipt is given, that was returned again."""
         with self._exclusive():
             if self._keys.setdefault((question.analyst, key), receipt.entry) != receipt.entry:
-                raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
+                raise key_in_use(key)
 
     def stored(self, question: QueryIdentity) -> StoredAnswer | None:
         """Return the newest answer to this query, or None."""
@@ -233,8 +234,8 @@ class MemoryLedger:
         """
         if os.getpid() != self._process:
             raise Fault(
-                "this ledger lives in the memory of another process; give forked workers a ledger "
-                "on disk, such as ledger='ledger.db'"
+                "This ledger is in the memory of another process. Give forked workers a ledger on "
+                "disk, such as `ledger='ledger.db'`."
             )
         with self._lock:
             yield

@@ -139,8 +139,8 @@ def accept_lost_anchor(
 
 
 NO_LEDGER: Final = (
-    "there is no ledger at the address that is declared, so it has lost no anchor; look at url in "
-    "[ledger]"
+    "There is no ledger at the declared address, so it has not lost an anchor. Check `url` in "
+    "`[ledger]`."
 )
 
 
@@ -188,9 +188,9 @@ def _is_missing(address: str | Path) -> bool:
 
 def _missing_ledger(mark: Mark) -> LedgerBehind:
     return LedgerBehind(
-        f"there is no ledger at the address that is declared, but its anchor has seen one with "
-        f"{mark.records:,} records: restore the newest backup. A new ledger needs an anchor of its "
-        "own, and for the same people it is a second budget"
+        f"There is no ledger at the declared address, but its anchor has seen one with "
+        f"{mark.records:,} records. Restore the newest backup. A new ledger needs an anchor of its "
+        "own, and for the same people it is a second budget."
     )
 
 
@@ -257,8 +257,8 @@ def refuse_tables(connection: Connection) -> None:
     is_file = connection.dialect.name == "sqlite"
     if is_file and names and not any(name.startswith(TABLE_PREFIX) for name in names):
         raise BadDeclaration(
-            "the file named as ledger holds tables of something else, and no ledger; name a file "
-            "that is not there yet, and it is made"
+            "The ledger's file contains tables of another program, and no ledger. Choose a file "
+            "that does not exist yet; confide creates it."
         )
 
 
@@ -302,8 +302,8 @@ def _migrate(connection: Connection) -> None:
             environment.run_migrations()
     except alembic_util.CommandError as error:
         raise LedgerNewer(
-            f"the ledger has version {version}, and this confide knows versions up to "
-            f"{SCHEMA_VERSION}; use the newer confide that wrote it"
+            f"The ledger has version {version}, but this confide supports versions up to "
+            f"{SCHEMA_VERSION}. Use the newer confide that wrote it."
         ) from error
 
 
@@ -322,12 +322,12 @@ def _read_or_create(connection: Connection, opening: Filter) -> Identity:
     known = read_filter(meta.get("terms", ""))
     identity = Identity(meta.get("identity", ""), meta.get("salt", ""), known)
     if not identity.name or not identity.salt:
-        raise LedgerDamaged(f"the ledger does not say which one it is; {RESTORE}")
+        raise LedgerDamaged(f"The ledger does not record its identity. {RESTORE}")
     _check_budget(known, opening)
     head = read_head(connection)
     newest = read_digest(connection, head.records - 1) if head.records else None
     if head.records and newest != head.digest:
-        raise LedgerDamaged(f"the newest record of the ledger is missing or was changed; {RESTORE}")
+        raise LedgerDamaged(f"The newest record of the ledger is missing or was changed. {RESTORE}")
     return identity
 
 
@@ -340,16 +340,16 @@ def _check_budget(known: Filter, opening: Filter) -> None:
     """Raise BadDeclaration if the declared budget is not the ledger's own."""
     if (known.epsilon, known.delta) != (opening.epsilon, opening.delta):
         raise BadDeclaration(
-            f"this ledger keeps a budget of {_describe_terms(known)}, and the one declared has "
-            f"{_describe_terms(opening)}; declare the ledger's own budget again, or name another "
-            "ledger: what is spent in both adds up"
+            f"This ledger has a budget of {_describe_terms(known)}, but the declared budget has "
+            f"{_describe_terms(opening)}. Declare the ledger's budget again, or use another "
+            "ledger; spending in both adds up."
         )
     if type(known) is not type(opening):
         kept, declared = (ACCOUNTINGS[type(one).__name__] for one in (known, opening))
         raise BadDeclaration(
-            f"this ledger counts what is spent by {kept} accounting, and the budget declared by "
-            f'{declared}; declare accounting = "{kept}" in the budget, or name another ledger: '
-            "what is spent in both adds up"
+            f"This ledger uses {kept} accounting, but the declared budget uses {declared} "
+            f'accounting. Set `accounting = "{kept}"` in the budget, or use another ledger; '
+            "spending in both adds up."
         )
 
 

@@ -36,6 +36,8 @@ __all__ = [
     "StoredAnswer",
     "as_fault",
     "explain",
+    "key_in_use",
+    "key_of_other_query",
     "refuse_relation",
 ]
 
@@ -169,11 +171,11 @@ class Hold:
         # two processes may continue.
         """
         if self._process != os.getpid():
-            raise Fault("this hold belongs to another process; a fork asks and pays for itself")
+            raise Fault("This hold belongs to another process. Reserve one in this process.")
         if self._readings is None:
             return
         if self._readings == 0:
-            raise Fault("this hold was used already; every reading needs its own")
+            raise Fault("This hold was already used. Reserve a hold for each reading.")
         self._readings -= 1
 
 
@@ -298,7 +300,7 @@ class Ledger(Protocol):
         ...
 
 
-RESTORE: Final = "restore the newest back-up, and let the anchor tell whether it is new enough"
+RESTORE: Final = "Restore the newest backup; an anchor shows whether it is new enough."
 """The advice in messages about a ledger that contradicts itself."""
 
 
@@ -306,6 +308,20 @@ class KeyUsed(Refusal):
     """The idempotency key was used for another query, or is in use; nothing was read or spent."""
 
     code = "key-used"
+
+
+def key_in_use(key: str) -> KeyUsed:
+    """Return the error for an idempotency key that another request has."""
+    return KeyUsed(
+        f"Idempotency key {key!r} is in use by another request. Retry with the same key."
+    )
+
+
+def key_of_other_query(key: str) -> KeyUsed:
+    """Return the error for an idempotency key that was used for another query."""
+    return KeyUsed(
+        f"Idempotency key {key!r} was already used for a different query. Use a new key."
+    )
 
 
 class AnsweredAlready(Fault):
@@ -348,9 +364,9 @@ def refuse_relation(kept: str, declared: str) -> None:
     """Raise BadDeclaration if the declared neighboring relation differs from the ledger's."""
     if kept != declared:
         raise BadDeclaration(
-            f"this ledger keeps losses for neighbours = {kept!r}, and {declared!r} is declared; "
-            "declare the ledger's own again, or name another ledger: losses under two relations do "
-            "not add up"
+            f"This ledger records losses for `neighbours = {kept!r}`, but {declared!r} is "
+            "declared. Declare the ledger's relation again, or use another ledger; losses under "
+            "two relations do not add up."
         )
 
 
@@ -359,14 +375,14 @@ DAMAGE_CODES: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 REASONS: Final = {
     "SQLITE_BUSY": "it is locked by another program",
     "SQLITE_LOCKED": "it is locked by another program",
-    "SQLITE_READONLY": "it may not be written",
+    "SQLITE_READONLY": "it is read-only",
     "SQLITE_FULL": "the disk is full",
     "SQLITE_IOERR": "the disk failed or is full",
     "SQLITE_CANTOPEN": "it cannot be opened",
     "SQLITE_CORRUPT": "its file is damaged",
-    "SQLITE_NOTADB": "its file is damaged, or is no ledger",
+    "SQLITE_NOTADB": "its file is damaged or not a ledger",
     "55P03": "it is locked by another program",
-    "25006": "it may not be written",
+    "25006": "it is read-only",
     "53100": "the disk is full",
 }
 """The reason for a database failure, by the prefix of SQLite's or PostgreSQL's error code."""
@@ -379,8 +395,8 @@ def explain(error: Exception) -> LedgerUnavailable | LedgerDamaged:
     """
     original = _original(error)
     message = (str(original).splitlines() or [""])[0]
-    OWNER_LOG.warning("the ledger's database failed: %s: %s", type(original).__name__, message)
-    OWNER_LOG.debug("the ledger's database failed", exc_info=error)
+    OWNER_LOG.warning("The ledger's database failed: %s: %s", type(original).__name__, message)
+    OWNER_LOG.debug("The ledger's database failed.", exc_info=error)
     return as_fault(error)
 
 
@@ -391,12 +407,11 @@ def as_fault(error: Exception) -> LedgerUnavailable | LedgerDamaged:
     reason = known[0] if known else "its database failed"
     if code.startswith(DAMAGE_CODES):
         return LedgerDamaged(
-            f"the ledger cannot be read: {reason}; nothing was answered. Restore the newest "
-            "back-up, and let the anchor tell whether it is new enough"
+            f"The ledger cannot be read: {reason}. No answer was returned. {RESTORE}"
         )
     return LedgerUnavailable(
-        f"the ledger cannot be used: {reason}; nothing was answered. A charge may have been made: "
-        "ask again with the same key, if you gave one"
+        f"The ledger is unavailable: {reason}. No answer was returned, but a charge may have been "
+        "made. If you gave a key, retry with it; you will not be charged twice."
     )
 
 

@@ -23,10 +23,10 @@ from confide.ledger.database import PreparedStatement, RawConnection
 from confide.ledger.limits import Spendings
 from confide.ledger.protocol import (
     RESTORE,
-    KeyUsed,
     LedgerDamaged,
     QueryIdentity,
     StoredAnswer,
+    key_in_use,
     refuse_relation,
 )
 from confide.ledger.schema import ANCHOR_RECORDS, ANSWERS, CHARGES, HAS_PURPOSE, HEAD, KEYS, META
@@ -108,7 +108,7 @@ def write_key(connection: Connection, analyst: str, key: str, entry: int) -> Non
     if known is None:
         connection.execute(ADD_KEY, {"analyst": analyst, "name": key, "entry": entry})
     elif known != entry:
-        raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
+        raise key_in_use(key)
 
 
 def find_key(connection: Connection, analyst: str, key: str) -> int | None:
@@ -249,7 +249,9 @@ def _anchor(row: Any) -> AnchorRecord:
 
 def _check(record: Charge | AnswerRecord | AnchorRecord, row: Any) -> None:
     if record.digest != row.digest:
-        raise LedgerDamaged(f"ledger record {record.number} is not what was written; {RESTORE}")
+        raise LedgerDamaged(
+            f"Ledger record {record.number} differs from what was written. {RESTORE}"
+        )
 
 
 def write_relation(connection: Connection, neighbours: str) -> None:

@@ -44,7 +44,6 @@ from confide.ledger.protocol import (
     AnsweredAlready,
     Entry,
     Hold,
-    KeyUsed,
     LedgerBehind,
     LedgerDamaged,
     LedgerUnavailable,
@@ -53,6 +52,8 @@ from confide.ledger.protocol import (
     QueryIdentity,
     Receipt,
     StoredAnswer,
+    key_in_use,
+    key_of_other_query,
 )
 from confide.ledger.rows import write_relation
 from confide.ledger.verify import check_records, write_export
@@ -135,7 +136,7 @@ class SqlLedger:
             seen, state = self._records_seen, changes.read_charge_state(connection, question, key)
             head = self._check_head(state.head, state.anchor, seen)
             if key and state.entry is not None:
-                raise KeyUsed(f"the key {key!r} is in use by another request; ask with it again")
+                raise key_in_use(key)
             charge, after = add_charge(
                 head,
                 question,
@@ -165,10 +166,10 @@ class SqlLedger:
             # Privacy: an answer without a charge in this ledger would be free.
             if state.digest != link.digest:
                 raise LedgerDamaged(
-                    f"ledger record {hold.entry} is not what was charged; {RESTORE}"
+                    f"Ledger record {hold.entry} differs from what was charged. {RESTORE}"
                 )
             if state.is_answered:
-                raise AnsweredAlready(f"ledger entry {hold.entry} has its answer already")
+                raise AnsweredAlready(f"Ledger entry {hold.entry} already has an answer.")
             record, after = add_answer(head, hold.entry, written, self._clock())
             changes.write_answer(connection, record, link.charge, head, after)
             return after
@@ -185,7 +186,7 @@ class SqlLedger:
             if charge is None:
                 return None
             if (charge.text, charge.fingerprint) != (question.text, question.fingerprint):
-                raise KeyUsed(f"the key {key!r} was used for another question; choose another key")
+                raise key_of_other_query(key)
             return rows.read_stored(connection, charge.number) or charge.hold(self.opening)
 
         return self._read_released(find)
@@ -401,9 +402,8 @@ class SqlLedger:
         """
         if anchor != self._anchor_name:
             raise LedgerUnavailable(
-                "the ledger was given another anchor while it was in use; nothing was answered: "
-                "start this program again with the anchor that is named now, and ask with the same "
-                "key"
+                "The ledger got another anchor while it was in use, so no answer was returned. "
+                "Restart this program with the new anchor, and retry with the same key."
             )
         return _check_seen(head, seen)
 
@@ -449,7 +449,7 @@ def _check_seen(head: Head, seen: int) -> Head:
     """
     if head.records < seen:
         raise LedgerBehind(
-            f"the ledger has {head.records:,} records, but had {seen:,} before: it was replaced by "
-            "an older copy while it was in use; bring the newer one back"
+            f"The ledger has {head.records:,} records, but had {seen:,} before. It was replaced by "
+            "an older copy while it was in use. Restore the newer copy."
         )
     return head

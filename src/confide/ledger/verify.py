@@ -53,11 +53,11 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
     for record in records:
         if (record.number, record.before) != (head.records, head.digest):
             raise LedgerDamaged(
-                f"ledger record {record.number} does not follow those before it; {RESTORE}"
+                f"Ledger record {record.number} does not follow the records before it. {RESTORE}"
             )
         if record.time < head.time:
             raise LedgerDamaged(
-                f"ledger record {record.number} is older than those before it; {RESTORE}"
+                f"Ledger record {record.number} is older than the records before it. {RESTORE}"
             )
         if isinstance(record, Charge):
             head = _follow_charge(head, record)
@@ -67,7 +67,7 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
             totals = (analysts[record.analyst], purposes[record.purpose])
             if totals != (record.analyst_spent, record.purpose_spent):
                 raise LedgerDamaged(
-                    f"ledger entry {record.number} adds up to another total; {RESTORE}"
+                    f"Ledger entry {record.number} adds up to another total. {RESTORE}"
                 )
             continue
         if isinstance(record, AnchorRecord):
@@ -75,12 +75,12 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
         elif record.entry in open_holds:
             open_holds.remove(record.entry)
         else:
-            raise LedgerDamaged(f"ledger record {record.number} answers no open charge; {RESTORE}")
+            raise LedgerDamaged(f"Ledger record {record.number} answers no open charge. {RESTORE}")
         head = replace(head, records=head.records + 1, digest=record.digest, time=record.time)
     if head.spent > UNITS or head.delta_spent > UNITS * bool(opening.delta_pot):
-        raise LedgerDamaged(f"the ledger's charges add up to more than the budget; {RESTORE}")
+        raise LedgerDamaged(f"The ledger's charges add up to more than the budget. {RESTORE}")
     if head != end:
-        raise LedgerDamaged(f"the ledger's balance is not the sum of its entries; {RESTORE}")
+        raise LedgerDamaged(f"The ledger's balance is not the sum of its entries. {RESTORE}")
 
 
 def _follow_anchor(anchor: str, record: AnchorRecord) -> str:
@@ -91,7 +91,7 @@ def _follow_anchor(anchor: str, record: AnchorRecord) -> str:
     is_first = record.event == NAMED and not anchor and bool(record.anchor)
     if not is_first and not (record.event == LOST and anchor):
         raise LedgerDamaged(
-            f"ledger record {record.number} does not say how the anchor changed; {RESTORE}"
+            f"Ledger record {record.number} does not state how the anchor changed. {RESTORE}"
         )
     return record.anchor
 
@@ -101,7 +101,7 @@ def _follow_charge(head: Head, charge: Charge) -> Head:
     spent, delta_spent = head.spent + charge.units, head.delta_spent + charge.delta_units
     adds_up = (spent, delta_spent) == (charge.spent, charge.delta_spent)
     if not adds_up or min(charge.units, charge.delta_units) < 0:
-        raise LedgerDamaged(f"ledger entry {charge.number} adds up to another balance; {RESTORE}")
+        raise LedgerDamaged(f"Ledger entry {charge.number} adds up to another balance. {RESTORE}")
     return Head(head.records + 1, charge.digest, charge.time, spent, delta_spent)
 
 
@@ -160,14 +160,16 @@ def recount(lines: Iterable[str]) -> Recount:
         header = json.loads(next(listed))
         if header["layout"] != LAYOUT:
             raise LedgerDamaged(
-                f"this is no export of layout {LAYOUT}; write one with confide ledger --export"
+                f"This is not an export of layout {LAYOUT}. Export the ledger again with `confide "
+                "ledger --export`."
             )
         opening, head = read_filter(header["terms"]), Head(**header["head"])
         records = [_parse_record(json.loads(line)) for line in listed]
         check_records(first_head(header["ledger"], opening), opening, records, head)
     except (ValueError, KeyError, TypeError, StopIteration):
         raise LedgerDamaged(
-            "a line of the export cannot be read; write it anew with confide ledger --export"
+            "A line of the export cannot be read. Export the ledger again with `confide ledger "
+            "--export`."
         ) from None
     anchors = [record for record in records if isinstance(record, AnchorRecord)]
     links = {record.number: record.digest for record in records if isinstance(record, Charge)}
@@ -192,7 +194,7 @@ def _parse_record(line: dict[str, Any]) -> Record:
         record = ShownAnswer(**line["answer"])
     if record.digest != line["digest"]:
         raise LedgerDamaged(
-            f"record {record.number} of the export is not what was written; write it anew with "
-            "confide ledger --export"
+            f"Record {record.number} of the export differs from what was written. Export the "
+            "ledger again with `confide ledger --export`."
         )
     return record
