@@ -41,6 +41,7 @@ from plan.test_joined_sensitivity import BOTH as JOINED_LIMITS
 from plan.test_sensitivity import LIMITS
 from support.entropy import SeededEntropy
 from support.families import EXPECTED, FAMILIES, MAGNIFIED, NEAR, are_near, families
+from support.faults import ENGINE_FAULT
 from support.grammar import draw_quantiles, draw_question
 from support.noiseless import World, make_world
 from support.overflows import REORDERED, ROUNDED, make_visits
@@ -487,8 +488,8 @@ def test_an_unreadable_stored_type_is_a_bad_declaration(place: Place) -> None:
     (there,) = place.move([PublicTable("t", pa.table({"pid": [1, 2], **STORED}))])
     for stored, kind in UNFIT:
         table = Table("t", there.source, unit="pid", columns={stored: KINDS[kind]})
-        advice = "declare date, category or text" if stored in DAYS else "declare int, float, bool"
-        said = f"column '{stored}' of table 't' is stored as .* read as {kind}; {advice}"
+        advice = "Declare date, category, or text" if stored in DAYS else "Declare int, float, bool"
+        said = f"Column '{stored}' of table 't' is stored as .* read as {kind}. {advice}"
 
         with pytest.raises(BadDeclaration, match=said):
             open_engine(Catalog([table]), salt=SALT)
@@ -555,11 +556,11 @@ def test_a_fault_is_explained_to_the_owner_only(
         with caplog.at_level(logging.DEBUG, "confide.owner"), pytest.raises(Fault) as caught:
             curator.sql(text, epsilon=1, key="again")
 
-    assert "the engine could not answer; the owner's log has the reason" == str(caught.value)
+    assert ENGINE_FAULT == str(caught.value)
     assert caught.value.__cause__ is None
     told = [record.getMessage() for record in caplog.records if record.levelno > logging.DEBUG]
     assert "row (2, 3.0)" in caplog.text
-    assert ["the engine could not answer: Broken"] == told
+    assert ["The engine failed: Broken"] == told
     spent = curator.budget.spent.share
     answer = curator.sql(text, epsilon=1, key="again")
 

@@ -151,7 +151,7 @@ def check_refusals(place: Place) -> None:
         rows = pa.table({"pid": range(len(cells)), "k": cells})
         table = Table("t", rows, unit="pid", columns={"k": declared}, unique=True)
 
-        with pytest.raises(BadDeclaration, match=r"column 'k' of table 't' is stored as .*; list"):
+        with pytest.raises(BadDeclaration, match=r"Column 'k' of table 't' is stored as .*\. List"):
             open_engine(Catalog(place.move([table])), salt=SALT)
 
 
@@ -176,7 +176,7 @@ def test_no_query_is_charged_if_no_value_can_be_read() -> None:
     table = Table("t", rows, unit="pid", columns={"k": Category(["A", "B"])})
 
     with pytest.raises(
-        BadDeclaration, match="is stored as DOUBLE, of which no value can be read as one"
+        BadDeclaration, match="is stored as DOUBLE, so no value can be one of the listed"
     ):
         Curator([table], budget=Budget(1))
 

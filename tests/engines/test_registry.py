@@ -73,7 +73,7 @@ def test_a_source_has_the_scheme_of_its_engine(source: str, scheme: str) -> None
 @pytest.mark.parametrize("source", ["shop://visits", "mysql://me@host/db?table=visits"])
 def test_an_unknown_scheme_is_refused(source: str) -> None:
     """An address without an engine is not read as a file."""
-    with pytest.raises(BadDeclaration, match="source must be a path"):
+    with pytest.raises(BadDeclaration, match="must be a path"):
         scheme_of(source)
 
 

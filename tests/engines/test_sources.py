@@ -121,7 +121,7 @@ def test_a_missing_file_is_reported_as_missing(name: str, tmp_path: Path) -> Non
     people = Table("t", pa.table({"pid": [1], "v": [1]}), unit="pid", columns={"v": Int(0, 1)})
     lost = Table("v", tmp_path / name, unit="pid", columns={"v": Int(0, 1)})
     for table in (lost, PublicTable("v", tmp_path / name)):
-        with pytest.raises(BadDeclaration, match=rf"there is no file .*{name}; write its path"):
+        with pytest.raises(BadDeclaration, match=rf"There is no file .*{name}`. Paths are"):
             Curator([people, table], budget=Budget(1))
 
 
@@ -139,11 +139,21 @@ def test_sources_other_than_dataframes_are_refused(rows: Any) -> None:
 @pytest.mark.parametrize(
     ("said", "lines", "unit", "column"),
     [
-        ("no column 'war'; declare one that it has, such as ward", "pid,ward\n1,a\n", "pid", "war"),
-        ("no column 'pi'; declare one that it has, such as pid", "pid,ward\n1,a\n", "pi", "ward"),
-        ("declare one that it has, such as pid, ward", "pid,ward\n1,a\n", "z", "ward"),
-        ("a single one called 'pid;ward'", "pid;ward\n1;a\n", "pid", "ward"),
-        ("commas between columns and points", "pid;ward\n1;2,5\n2;3,5\n", "pid", "ward"),
+        (
+            "'war'. Declare one of its columns, such as ward",
+            "pid,ward\n1,a\n",
+            "pid",
+            "war",
+        ),
+        (
+            "'pi'. Declare one of its columns, such as pid",
+            "pid,ward\n1,a\n",
+            "pi",
+            "ward",
+        ),
+        ("Declare one of its columns, such as pid, ward", "pid,ward\n1,a\n", "z", "ward"),
+        ("a single column named 'pid;ward'", "pid;ward\n1;a\n", "pid", "ward"),
+        ("commas between columns, and decimal points", "pid;ward\n1;2,5\n2;3,5\n", "pid", "ward"),
     ],
 )
 def test_missing_columns_are_reported(
@@ -185,7 +195,7 @@ def test_files_of_one_pattern_must_be_alike(other: list[Any], tmp_path: Path) ->
         tmp_path, pa.table({"pid": [1], "v": [1]}), pa.table({"pid": [2], "v": other})
     )
     table = Table("v", pattern, unit="pid", columns={"v": Int(0, 1)})
-    with pytest.raises(BadDeclaration, match="the files of table 'v' differ"):
+    with pytest.raises(BadDeclaration, match="The files of table 'v' differ"):
         Curator([table], budget=Budget(1))
 
 
@@ -197,7 +207,7 @@ def test_a_file_whose_name_is_a_pattern_is_refused(name: str, tmp_path: Path) ->
         (tmp_path / name).write_text("pid,v\n1,1\n", encoding="utf-8")
     else:
         pq.write_table(rows, tmp_path / name)
-    with pytest.raises(BadDeclaration, match="which stand for other names; rename the file"):
+    with pytest.raises(BadDeclaration, match=r"which select several files\. Rename the file"):
         Curator(
             [Table("v", tmp_path / name, unit="pid", columns={"v": Int(0, 1)})], budget=Budget(1)
         )

@@ -33,7 +33,7 @@ def test_the_longest_time_can_be_waited_for() -> None:
 def test_a_longer_time_is_refused_with_the_longest(text: str) -> None:
     """The message names the setting and the maximum, without repeating pages of digits."""
     with pytest.raises(
-        BadDeclaration, match=rf"^TIME must be .* from 1 to {MAX_SECONDS},"
+        BadDeclaration, match=rf"^`TIME` must be .* from 1 to {MAX_SECONDS},"
     ) as caught:
         read_seconds("TIME", text)
 

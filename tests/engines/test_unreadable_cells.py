@@ -66,7 +66,7 @@ def test_an_unreadable_cell_is_reported_to_the_owner(
 ) -> None:
     """The error on opening names table and column but no value, and `confide check` repeats it."""
     table = declare(name, store, tmp_path)
-    with pytest.raises(BadDeclaration, match="column 'c' of table 'visits' holds a cell") as caught:
+    with pytest.raises(BadDeclaration, match="Column 'c' of table 'visits' contains a") as caught:
         open_curator(table)
     if store is as_parquet:
         (found,) = inspect_table(table)
@@ -102,7 +102,7 @@ def test_units_are_read_too(store: Store, tmp_path: Path) -> None:
     """A unit that is not UTF-8 is refused, whatever else is declared."""
     source = store(pa.table({"pid": broken_texts(), "k": ["a", "b"]}), tmp_path)
     table = Table("visits", source, unit="pid", columns={"k": Category(["a", "b"])})
-    with pytest.raises(BadDeclaration, match="column 'pid' of table 'visits' holds a cell"):
+    with pytest.raises(BadDeclaration, match="Column 'pid' of table 'visits' contains a cell"):
         open_curator(table)
 
 
@@ -122,7 +122,7 @@ def test_public_tables_are_read_too(store: Store, tmp_path: Path) -> None:
     """All rows of a public table must be readable, because private rows decide which are read."""
     people = Table("people", pa.table({"pid": [1], "k": ["a"]}), unit="pid", columns={"k": Text()})
     names = PublicTable("names", store(pa.table({"k": ["a", "b"], "c": broken_texts()}), tmp_path))
-    with pytest.raises(BadDeclaration, match="column 'c' of table 'names' holds a cell"):
+    with pytest.raises(BadDeclaration, match="Column 'c' of table 'names' contains a cell"):
         open_curator(people, names)
 
 
@@ -137,5 +137,5 @@ def test_a_public_table_of_no_known_type_is_refused() -> None:
     """A public table with only timestamps is refused, with the types it may hold."""
     people = Table("people", pa.table({"pid": [1], "k": ["a"]}), unit="pid", columns={"k": Text()})
     moments = PublicTable("moments", pa.table({"at": pa.array([0], pa.timestamp("us"))}))
-    with pytest.raises(BadDeclaration, match="public table 'moments' has no column"):
+    with pytest.raises(BadDeclaration, match="Public table 'moments' has no column"):
         open_curator(people, moments)

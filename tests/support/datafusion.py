@@ -346,7 +346,7 @@ class DataFusionEngine(SqlEngine):
             ]
         missing = [name for name in wanted if name not in found]
         if missing:
-            raise BadDeclaration(f"there is no column {missing[0]!r} in {declared.name!r}")
+            raise BadDeclaration(f"{declared.name!r} has no column {missing[0]!r}.")
         if isinstance(declared, Table):
             for name, column in declared.columns.items():
                 said = str(rows.schema.field(name).type)
@@ -366,7 +366,7 @@ class DataFusionEngine(SqlEngine):
         ((rows, people),) = self._rows(self._write(counts))
         if rows != people:
             raise BadDeclaration(
-                f"table {declared.name!r} is declared unique=True, but some unit has several rows"
+                f"Table {declared.name!r} is declared `unique=True`, but a unit has several rows."
             )
 
 

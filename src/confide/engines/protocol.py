@@ -70,12 +70,12 @@ class SealedBase(Generic[T]):
         return f"{type(self).__name__}(...)"
 
     def __eq__(self, other: object) -> NoReturn:
-        raise TypeError("sealed values cannot be compared")
+        raise TypeError("Sealed values cannot be compared.")
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("sealed values cannot be copied or stored")
+        raise TypeError("Sealed values cannot be copied or stored.")
 
 
 class ExactResult(NamedTuple):
@@ -214,7 +214,7 @@ def read_seconds(setting: str, text: str) -> float:
     seconds = float(text) if text.isascii() and text.isdigit() else 0.0
     if not 1 <= seconds <= MAX_SECONDS:
         raise BadDeclaration(
-            f"{setting} must be a whole number of seconds from 1 to {MAX_SECONDS}, such as {HOUR}, "
-            f"got {text[:MAX_SHOWN]!r}"
+            f"`{setting}` must be an integer number of seconds from 1 to {MAX_SECONDS}, such as "
+            f"{HOUR}; got {text[:MAX_SHOWN]!r}."
         )
     return seconds

@@ -59,8 +59,8 @@ def open_engine(catalog: Catalog, *, salt: str) -> Engine:
     if brought - {None}:
         if len(brought) > 1:
             raise BadDeclaration(
-                "all tables of one declaration must be read by one engine, but some sources bring "
-                "an engine of their own and others do not; bring all to one place"
+                "One engine must read all tables of a declaration, but some sources bring their "
+                "own engine and others do not. Move all tables to one place."
             )
         (opened,) = brought
         engine: Engine = opened(catalog, salt=salt)
@@ -71,8 +71,8 @@ def open_engine(catalog: Catalog, *, salt: str) -> Engine:
             f"{name!r} is read by {_name(scheme)}" for name, scheme in schemes.items()
         )
         raise BadDeclaration(
-            f"all tables of one declaration must be read by one engine, but {listed}; "
-            "bring public tables to where the private ones are"
+            f"One engine must read all tables of a declaration, but {listed}. Move public tables "
+            "to the place of the private ones."
         )
     return _factory(next(iter(schemes.values()), FILE))(catalog, salt=salt)
 
@@ -87,8 +87,8 @@ def read_address(source: str) -> dict[str, Kind | None]:
     read = None if scheme == FILE else getattr(_factory(scheme), "read_columns", None)
     if read is None:
         raise BadDeclaration(
-            "a draft is made from a Parquet or CSV file, or from a table of PostgreSQL, as in "
-            f"'postgresql://user@host/database?table=visits'; got {source!r}"
+            "A draft needs a Parquet or CSV file, or a PostgreSQL table, as in "
+            f"'postgresql://user@host/database?table=visits'; got {source!r}."
         )
     columns: dict[str, Kind | None] = read(source)
     return columns
@@ -106,8 +106,9 @@ def scheme_of(source: Any) -> str:
         if colon and scheme != FILE and _fits_rest(prefix, rest) and find_engine(scheme):
             return scheme
         if "://" in source:
-            known = "a path, 'postgresql://…/db?table=visits' or 'spark:visits'"
-            raise BadDeclaration(f"source must be {known}, got {source.split('://')[0]!r}://…")
+            known = "a path, 'postgresql://…/db?table=visits', or 'spark:visits'"
+            given = source.split("://")[0]
+            raise BadDeclaration(f"`source` must be {known}; got an address of {given!r}.")
     elif not isinstance(source, Path) and type(source).__module__.startswith("pyspark."):
         return "spark"
     return FILE
@@ -129,7 +130,7 @@ def _factory(scheme: str) -> EngineFactory:
     package, extra = EXTRAS.get(scheme, ("", ""))
     if package and find_spec(package) is None:
         raise BadDeclaration(
-            f"a source like this needs {package}: type pip install 'confide[{extra}]'"
+            f"This source needs the `{package}` package. Run `pip install 'confide[{extra}]'`."
         )
     factory: EngineFactory = _entry(scheme).load()
     return factory

@@ -411,7 +411,7 @@ def as_fault(error: Exception) -> LedgerUnavailable | LedgerDamaged:
         )
     return LedgerUnavailable(
         f"The ledger is unavailable: {reason}. No answer was returned, but a charge may have been "
-        "made. If you gave a key, retry with it; you will not be charged twice."
+        "made. If you retry with the same key, you will not be charged twice."
     )
 
 

@@ -85,6 +85,7 @@ CASTABLE_KINDS: Final[dict[str, Kind]] = {
 }
 """The kind of each type whose values can be cast; all other types can be read only as text."""
 T = TypeVar("T")
+CHECK_SOURCE: Final = "Check its source."
 MAX_PARSED: Final = 256
 SETTINGS: Final = {
     # Groups whose keys have at most this many bits together are counted without hashing, in 2 MB.
@@ -122,12 +123,21 @@ class DuckDB(SqlEngine):
 
     failures = (duckdb.Error,)
     advice = (
-        (duckdb.IOException, "a file cannot be read or a disk is full; open the declaration again"),
-        (duckdb.PermissionException, "a file is gone or forbidden; open the declaration again"),
-        (duckdb.InvalidInputException, "a file is damaged, or was cut short"),
-        (duckdb.OutOfMemoryException, "there is not enough memory"),
-        (duckdb.InterruptException, f"stopped, or slower than {TIMEOUT} allows"),
-        (duckdb.BinderException, "a file has other columns by now; open the declaration again"),
+        (
+            duckdb.IOException,
+            "A file cannot be read, or a disk is full. Open the declaration again.",
+        ),
+        (
+            duckdb.PermissionException,
+            "A file is missing or not readable. Open the declaration again.",
+        ),
+        (duckdb.InvalidInputException, "A file is damaged or truncated. Restore it."),
+        (duckdb.OutOfMemoryException, "There is not enough memory."),
+        (
+            duckdb.InterruptException,
+            f"The statement was stopped, or took longer than {TIMEOUT} allows.",
+        ),
+        (duckdb.BinderException, "The columns of a file have changed. Open the declaration again."),
     )
     has_enums = True
 
@@ -207,7 +217,7 @@ class DuckDB(SqlEngine):
                 self._connection.register(raw_name(table.name), as_independent_cells(source))
                 return
             if Path(source).suffix.lower() in FILES:
-                check_file(source, "the folder of confide.toml or, in Python, from where it runs")
+                check_file(source, "`confide.toml` or, in Python, to the working directory")
             file = sql.Literal.string(str(Path(source).resolve()))
             match Path(source).suffix.lower():
                 case ".parquet":
@@ -221,15 +231,17 @@ class DuckDB(SqlEngine):
                     self._create(raw_name(table.name), rows, kind="TABLE")
                 case other:
                     raise BadDeclaration(
-                        f"source of {table.name!r} must be a .parquet or .csv file, got {other!r}"
+                        f"The source of {table.name!r} must be a .parquet or .csv file; "
+                        f"got {other!r}."
                     )
         except UnicodeError as error:
-            message = f"table {table.name!r} cannot be read: one of its texts is not UTF-8"
-            raise BadDeclaration(f"{message}; mend it in the frame") from error
+            raise BadDeclaration(
+                f"Table {table.name!r} cannot be read, because one of its strings is not UTF-8. "
+                "Fix it in the DataFrame."
+            ) from error
         except duckdb.Error as error:
-            message = f"table {table.name!r} cannot be read: {_first_line(error)}"
             is_csv = isinstance(source, str | Path) and Path(source).suffix.lower() == ".csv"
-            raise BadDeclaration(f"{message}; {CSV_RULES}" if is_csv else message) from error
+            raise _unreadable(table.name, error, CSV_RULES if is_csv else CHECK_SOURCE) from error
 
     def _find_doubles(self, catalog: Catalog) -> None:
         """Find the double columns in files, so that no statement relies on their statistics.
@@ -286,9 +298,7 @@ class DuckDB(SqlEngine):
             self._create_enums(table)
             self._add_view(table.name, view_of_private(table, raw_name(table.name), unit, stored))
         except duckdb.Error as error:
-            raise BadDeclaration(
-                f"table {table.name!r} cannot be read: {_first_line(error)}"
-            ) from error
+            raise _unreadable(table.name, error) from error
 
     def _create_enums(self, table: Table) -> None:
         """Create named ENUM types for lists of categories; a name is parsed faster than a list."""
@@ -321,16 +331,14 @@ class DuckDB(SqlEngine):
         try:
             read_cells(self._rows, (name, raw_name(name)), types, columns)
         except duckdb.Error as error:
-            raise BadDeclaration(f"table {name!r} cannot be read: {_first_line(error)}") from error
+            raise _unreadable(name, error) from error
 
     def _check_unique(self, table: Table) -> None:
         """Check that a unit declared unique is unique."""
         try:
             ((rows, units),) = self._rows(self._write(count_units(table)))
         except duckdb.Error as error:
-            raise BadDeclaration(
-                f"table {table.name!r} cannot be read: {_first_line(error)}"
-            ) from error
+            raise _unreadable(table.name, error) from error
         if rows != units:
             raise not_unique_error(table)
 
@@ -385,6 +393,10 @@ def _unit(name: str, found: str, unit_type: str) -> Sql:
     return cast(normalize_zero(without_nan(real)), unit_type)
 
 
-def _first_line(error: duckdb.Error) -> str:
-    """Return the first line of the engine's message; later ones may quote rows."""
-    return str(error).splitlines()[0]
+def _unreadable(name: str, error: duckdb.Error, advice: str = CHECK_SOURCE) -> BadDeclaration:
+    """Return the error for a table that DuckDB cannot read.
+
+    It has only the first line of DuckDB's message, since later lines may quote rows.
+    """
+    reason = str(error).splitlines()[0].rstrip(".")
+    return BadDeclaration(f"Table {name!r} cannot be read: {reason}. {advice}")

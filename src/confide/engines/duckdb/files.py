@@ -46,27 +46,27 @@ FILES: Final = (".parquet", ".csv")
 WILDCARDS: Final = set("*?[")
 """The characters that make a path a pattern for several files."""
 CSV_RULES: Final = (
-    "a CSV file must have a line of names, commas between columns and points in numbers: write it "
-    "so, or as Parquet"
+    "A CSV file must have a line of column names, commas between columns, and decimal points. "
+    "Write it this way, or convert it to Parquet."
 )
 
 
 def check_file(source: str | Path, base: str) -> None:
     """Refuse a file that does not exist, or whose path looks like a pattern.
 
-    ``base`` describes the folder that relative paths start from, for the message.
+    ``base`` describes what relative paths are relative to, for the message.
     """
     path = Path(source)
     exists = path.exists()
     if exists and WILDCARDS & set(str(path.resolve())):
         raise BadDeclaration(
-            f"the path {path.name!r} has one of the characters * ? [, which stand for other names; "
-            "rename the file, or its folder"
+            f"The path {path.name!r} contains one of the characters `*`, `?`, and `[`, which "
+            "select several files. Rename the file or its folder."
         )
     if exists or WILDCARDS & set(str(source)):
         return
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    raise BadDeclaration(f"there is no file {shown}; write its path as seen from {base}")
+    raise BadDeclaration(f"There is no file `{shown}`. Paths are relative to {base}.")
 
 
 def list_files(source: str | Path) -> list[str]:
@@ -83,9 +83,9 @@ def check_dataframe(name: str, source: Any) -> None:
     is_plain = isinstance(source, list | dict | tuple | set | int | float | bytes)
     if source is None or is_series or is_plain:
         raise BadDeclaration(
-            f"source of {name!r} is of type {type(source).__name__}; give the path of a .parquet "
-            "or .csv file, or a frame of pandas, polars or pyarrow: pandas.DataFrame(rows) makes "
-            "one of lists, dictionaries and series"
+            f"The source of {name!r} has type {type(source).__name__}. Pass the path of a .parquet "
+            "or .csv file, or a DataFrame of pandas, polars, or pyarrow; `pandas.DataFrame(rows)` "
+            "creates one from lists, dictionaries, and series."
         )
 
 
@@ -118,8 +118,8 @@ def read_parquet(
     found = {str(describe(connection, one.subquery())) for one in reads}
     if len(found) > 1:
         raise BadDeclaration(
-            f"the files of table {name!r} differ in their columns or types; write them alike, "
-            "or declare one of them"
+            f"The files of table {name!r} differ in their columns or types. Write them with the "
+            "same columns and types, or declare one of them."
         )
     array = sql.Array(expressions=[_literal(file) for file in list_files(source)])
     return reads[0] if len(reads) == 1 else select_all(call("READ_PARQUET", array))
@@ -193,9 +193,10 @@ def read_cells(
             raise
         except duckdb.Error as error:
             raise BadDeclaration(
-                f"column {name!r} of table {named[0]!r} holds a cell that DuckDB cannot read as "
-                f"{columns[name]}: a moment outside its years, a text that is not UTF-8, broken "
-                "JSON or the like; mend the cell where it is stored, or do not declare the column"
+                f"Column {name!r} of table {named[0]!r} contains a cell that DuckDB cannot read as "
+                f"{columns[name]}, such as a timestamp outside its years, a string that is not "
+                "UTF-8, or broken JSON. Fix the cell where it is stored, or do not declare the "
+                "column."
             ) from error
 
 
@@ -268,11 +269,11 @@ def types_of(
 
 def _missing_column_error(source: str, name: str, found: Sequence[str]) -> str:
     """Return an error message that suggests other columns; names of columns are not private."""
-    message = f"the source of table {source!r} has no column {name!r}"
+    message = f"The source of table {source!r} has no column {name!r}"
     if len(found) == 1 and any(mark in found[0] for mark in SEPARATORS):
         return (
-            f"{message}, but a single one called {found[0]!r}; a CSV file must have commas between "
-            "columns: write it so, or as Parquet"
+            f"{message}, but a single column named {found[0]!r}. A CSV file must have commas "
+            "between columns. Write it this way, or convert it to Parquet."
         )
     by_lowercase = {one.lower(): one for one in found}
     similar = get_close_matches(name.lower(), by_lowercase, 1)
@@ -280,4 +281,4 @@ def _missing_column_error(source: str, name: str, found: Sequence[str]) -> str:
         *found[:MAX_SUGGESTIONS],
         *["..."] * (len(found) > MAX_SUGGESTIONS),
     ]
-    return f"{message}; declare one that it has, such as {', '.join(shown)}"
+    return f"{message}. Declare one of its columns, such as {', '.join(shown)}."

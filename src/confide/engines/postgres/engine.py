@@ -93,12 +93,12 @@ def check_server(connection: "psycopg.Connection[Any]") -> None:
     version = connection.info.server_version
     if version < MIN_SERVER_VERSION:
         raise BadDeclaration(
-            f"PostgreSQL {MIN_SERVER_VERSION // 10_000} or newer is needed, "
-            f"this is {version // 10_000}"
+            f"PostgreSQL {MIN_SERVER_VERSION // 10_000} or newer is needed; "
+            f"got version {version // 10_000}."
         )
     encoding = connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
-        raise BadDeclaration(f"the database must be encoded in UTF8, this one is in {encoding}")
+        raise BadDeclaration(f"The database must be encoded in UTF8; got {encoding}.")
 
 
 def fix_settings(connection: "psycopg.Connection[Any]") -> float:
@@ -175,27 +175,30 @@ class Source:
         names = [value for key, value in options if key == "table"]
         if len(names) != 1 or not names[0]:
             raise BadDeclaration(
-                f"source of {table!r} must name one table, as in "
-                f"'postgresql://user@host/database?table={table}'"
+                f"The source of {table!r} must name one table, as in "
+                f"'postgresql://user@host/database?table={table}'."
             )
         rest = urlencode([pair for pair in options if pair[0] != "table"], quote_via=quote)
         return cls(urlunsplit(parts._replace(query=rest)), names[0])
 
 
 ADVICE: Final = (
-    (TableAltered, "a table was altered since it was opened; open the declaration again"),
-    (psycopg.errors.QueryCanceled, "stopped, or slower than statement_timeout allows"),
-    (psycopg.errors.InsufficientPrivilege, "the role may not read; GRANT SELECT on the table"),
-    (psycopg.errors.LockNotAvailable, "a table was locked for longer than lock_timeout allows"),
-    (psycopg.errors.DiskFull, "the server has no room left on its disk"),
-    (psycopg.errors.OutOfMemory, "the server has no memory left"),
-    (psycopg.errors.UndefinedTable, "a declared table is gone"),
-    (psycopg.errors.UndefinedColumn, "a declared column is gone"),
-    (psycopg.OperationalError, "the server cannot be reached, or ended the connection"),
+    (TableAltered, "A table was altered since it was opened. Open the declaration again."),
+    (
+        psycopg.errors.QueryCanceled,
+        "The statement was stopped, or took longer than statement_timeout allows.",
+    ),
+    (psycopg.errors.InsufficientPrivilege, "The role cannot read. GRANT SELECT on the table."),
+    (psycopg.errors.LockNotAvailable, "A table was locked for longer than lock_timeout allows."),
+    (psycopg.errors.DiskFull, "The server's disk is full."),
+    (psycopg.errors.OutOfMemory, "The server has no memory left."),
+    (psycopg.errors.UndefinedTable, "A declared table is missing."),
+    (psycopg.errors.UndefinedColumn, "A declared column is missing."),
+    (psycopg.OperationalError, "The server cannot be reached, or ended the connection."),
 )
 CHANGED: Final = (
-    "a public table was changed, or a unit declared unique has several rows; open the declaration "
-    "again"
+    "A public table was changed, or a unit that is declared unique has several rows. Open the "
+    "declaration again."
 )
 UNIQUE: Final = """
 SELECT EXISTS (
@@ -237,7 +240,7 @@ class PostgreSQL(SqlEngine):
             with catalog_connection(found.address) as connection:
                 relation = find_relation(connection, found.table, found.table)
         except psycopg.Error as error:
-            raise BadDeclaration(f"PostgreSQL cannot be read: {_first_line(error)}") from error
+            raise _unreadable(error) from error
         return {stored.name: stored.kind for stored in relation.columns}
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
@@ -258,7 +261,7 @@ class PostgreSQL(SqlEngine):
                 kinds, raw = self._convert_all(catalog, found)
                 self._check_types(connection)  # the role must be allowed to read them
         except (psycopg.Error, TableAltered) as error:
-            raise BadDeclaration(f"PostgreSQL cannot be read: {_first_line(error)}") from error
+            raise _unreadable(error) from error
         views, self._unit_kind = write_views(catalog, kinds)
         self._views = raw | {name: POSTGRESQL.translate(view) for name, view in views.items()}
         public = {name: kinds[name] for name in catalog.public}
@@ -429,8 +432,8 @@ class PostgreSQL(SqlEngine):
             is_unique = self._is_unique(table)
         except Fault:
             raise BadDeclaration(
-                f"table {table.name!r} is declared unique=True, but its units could not be "
-                "counted; the log confide.owner has the reason"
+                f"Table {table.name!r} is declared `unique=True`, but its units could not be "
+                "counted. The log `confide.owner` has the reason."
             ) from None
         if not is_unique:
             raise not_unique_error(table)
@@ -441,8 +444,9 @@ def _common_address(sources: Mapping[str, Source]) -> str:
     addresses = {source.address for source in sources.values()}
     if len(addresses) > 1:
         raise BadDeclaration(
-            f"tables {', '.join(sources)} name several databases, roles or options; all tables of "
-            "one declaration must have the same address, but for table="
+            f"The addresses of tables {', '.join(sources)} differ in their databases, roles, or "
+            "options. All tables of one declaration must have the same address, except for "
+            "`table=`."
         )
     return addresses.pop()
 
@@ -466,7 +470,12 @@ def _declared_columns(
     return selected
 
 
-def _first_line(error: Exception) -> str:
-    """Return the first line of the server's message; later ones may quote rows."""
-    lines = str(error).splitlines()
-    return lines[0] if lines else type(error).__name__
+def _unreadable(error: Exception) -> BadDeclaration:
+    """Return the error for a server or table that cannot be read.
+
+    It has only the first line of the server's message, since later lines may quote rows.
+    """
+    reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    return BadDeclaration(
+        f"PostgreSQL cannot be read: {reason}. Check the address, and the rights of the role."
+    )

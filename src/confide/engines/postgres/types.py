@@ -291,8 +291,8 @@ class Relation:
         if name in names or len(matches) == 1:
             return names[name] if name in names else matches[0]
         similar = get_close_matches(name, names, n=3)
-        hint = f"; near are {', '.join(similar)}" if similar else ""
-        raise BadDeclaration(f"table {table!r} has no column {name!r} in its source{hint}")
+        hint = f"Did you mean {', '.join(similar)}?" if similar else "Declare one that it has."
+        raise BadDeclaration(f"The source of table {table!r} has no column {name!r}. {hint}")
 
 
 def find_relation(connection: "psycopg.Connection[Any]", table: str, name: str) -> Relation:
@@ -304,8 +304,8 @@ def find_relation(connection: "psycopg.Connection[Any]", table: str, name: str) 
     found = connection.execute(RELATION, (quoted,)).fetchone()
     if found is None:
         raise BadDeclaration(
-            f"source of {table!r} names {name!r}, but this role finds no such table or view; "
-            "write table=schema.name, and grant USAGE on the schema and SELECT on the table"
+            f"The source of {table!r} names {name!r}, but this role finds no such table or view. "
+            "Write `table=schema.name`, and grant USAGE on the schema and SELECT on the table."
         )
     oid, schema, relation_name = found
     rows = connection.execute(COLUMNS, (oid,)).fetchall()
@@ -348,8 +348,9 @@ def convert_unit(stored: PostgresColumn, table: str) -> tuple[Sql, Kind]:
     """
     if not stored.is_exact:
         raise BadDeclaration(
-            f"unit {stored.name!r} of {table!r} takes texts of different letters for equal "
-            f'({stored.type}); make a view with lower({stored.name}) COLLATE "C", and name that'
+            f"Unit {stored.name!r} of {table!r} treats different strings as equal "
+            f'({stored.type}). Create a view with `lower({stored.name}) COLLATE "C"`, and name '
+            "that view."
         )
     value = column(stored.name)
     if stored.base in INTEGER_TYPES:

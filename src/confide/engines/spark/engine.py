@@ -60,8 +60,10 @@ KINDS: Final = {
     "boolean": Kind.BOOL,
     "date": Kind.DATE,
 }
-CHANGED: Final = "a public table was changed; open the declaration again"
-NOT_UNIQUE: Final = "a unit declared unique has several rows by now; open the declaration again"
+CHANGED: Final = "A public table was changed. Open the declaration again."
+NOT_UNIQUE: Final = (
+    "A unit that is declared unique now has several rows. Open the declaration again."
+)
 BINARY: Final = "UTF8_BINARY"
 LOST_CONNECTION: Final = ("Connection", "BrokenPipe", "Network", "INVALID_HANDLE", "Grpc")
 """Strings that occur in the names of errors if Spark is no longer reachable."""
@@ -74,12 +76,12 @@ TYPES: Final = {
     Kind.DATE: "DATE",
 }
 ADVICE: Final = (
-    ("TableAltered", "a table was altered since it was opened; open the declaration again"),
-    ("TimeoutError", f"slower than {TIMEOUT} allows, or Spark stands still"),
-    ("FAILED_READ_FILE", "a file is gone, may not be read, was cut short, or has other types"),
-    *((word, "Spark cannot be reached, or its session has ended") for word in LOST_CONNECTION),
-    ("NOT_FOUND", "a declared table or column is gone"),
-    ("OutOfMemory", "Spark has no memory left"),
+    ("TableAltered", "A table was altered since it was opened. Open the declaration again."),
+    ("TimeoutError", f"The statement took longer than {TIMEOUT} allows, or Spark hangs."),
+    ("FAILED_READ_FILE", "A file is missing, unreadable, truncated, or has other types."),
+    *((word, "Spark cannot be reached, or its session has ended.") for word in LOST_CONNECTION),
+    ("NOT_FOUND", "A declared table or column is missing."),
+    ("OutOfMemory", "Spark has no memory left."),
 )
 """Advice to the owner, by the first string that occurs in the name of a failure."""
 Raw = dict[str, tuple[Kind, Sql]]
@@ -330,9 +332,9 @@ def _read_column(source: str, name: str, stored: Any, declared: Column) -> tuple
         kind = KINDS[type_name]
     else:
         raise BadDeclaration(
-            f"column {name!r} of {source!r} holds {stored.simpleString()}, which confide cannot "
-            f"read as {declared.kind}; leave it out, or make a view of numbers, texts, truths and "
-            "days"
+            f"Column {name!r} of {source!r} has type {stored.simpleString()}, which confide cannot "
+            f"read as {declared.kind}. Do not declare it, or create a view that has a number, a "
+            "string, a Boolean, or a date instead."
         )
     if type_name == "decimal" and isinstance(declared, Int):
         # A decimal rounds halves away from zero; later, halves would be rounded to even.
@@ -348,13 +350,14 @@ def _read_unit(declared: Table, stored: Any) -> tuple[Kind, Sql]:
     kind = KINDS.get(stored.typeName(), Kind.TEXT)
     if stored.typeName() in ("binary", "array", "map", "struct", "variant"):
         raise BadDeclaration(
-            f"unit {declared.unit!r} of {declared.name!r} holds {stored.simpleString()}; "
-            "units are whole numbers or texts"
+            f"Unit {declared.unit!r} of {declared.name!r} has type {stored.simpleString()}. Units "
+            "must be integers or strings."
         )
     if getattr(stored, "collation", BINARY) != BINARY:
         raise BadDeclaration(
-            f"unit {declared.unit!r} of {declared.name!r} has the collation {stored.collation}, by "
-            "which different texts may be one person; make a view with LOWER(...) or the like"
+            f"Unit {declared.unit!r} of {declared.name!r} has the collation {stored.collation}, "
+            "which may treat different strings as equal. Create a view that converts them to one "
+            "string, such as with `LOWER(...)`."
         )
     if stored.typeName() in ("decimal", *TIMES):
         kind = Kind.TEXT
@@ -367,8 +370,9 @@ def _type_of(source: str, name: str, types: Mapping[str, Any]) -> Any:
     if len(found) == 1:
         return found[0]
     similar = get_close_matches(name, types, n=3)
-    advice = f"; near are {', '.join(map(repr, similar))}" if similar else ""
-    raise BadDeclaration(f"there is no column {name!r} in {source!r}{advice}")
+    listed = ", ".join(map(repr, similar))
+    advice = f"Did you mean {listed}?" if similar else "Declare one that it has."
+    raise BadDeclaration(f"The source of table {source!r} has no column {name!r}. {advice}")
 
 
 @contextlib.contextmanager
@@ -379,9 +383,11 @@ def _reported(*names: str) -> Iterator[None]:
     except ConfideError:
         raise
     except Exception as error:
-        message = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         named = ", ".join(map(repr, names))
-        raise BadDeclaration(f"table {named} cannot be read: {message}") from error
+        raise BadDeclaration(
+            f"Table {named} cannot be read: {message}. Check its source."
+        ) from error
 
 
 def _drop_views(session: Any, shared: list[str]) -> None:

@@ -38,7 +38,7 @@ __all__ = [
 
 ADDRESS_FORMS: Final = (
     "a DataFrame, 'spark:db.visits', 'spark:s3a://bucket/visits.parquet', "
-    "'spark://host:7077?table=db.visits' or 'sc://host:15002?table=db.visits'"
+    "'spark://host:7077?table=db.visits', or 'sc://host:15002?table=db.visits'"
 )
 MAX_BROADCAST_BYTES: Final = 2**28
 """The largest source that is read twice, with its large units broadcast to every task.
@@ -79,13 +79,15 @@ def parse_source(table: Table | PublicTable) -> SparkSource:
         found = {key: values[-1] for key, values in parse_qs(options).items()}
         if set(found) not in ({"table"}, {"path"}):
             raise BadDeclaration(
-                f"source of {table.name!r} must say ?table=NAME or ?path=FOLDER behind the "
-                f"cluster's address, like {ADDRESS_FORMS}"
+                f"The source of {table.name!r} needs `?table=NAME` or `?path=FOLDER` after the "
+                f"cluster's address. Sources are such as {ADDRESS_FORMS}."
             )
         return SparkSource(cluster, found.get("table", ""), found.get("path", ""))
     table_or_path = source.removeprefix("spark:")
     if not table_or_path:
-        raise BadDeclaration(f"source of {table.name!r} must be {ADDRESS_FORMS}, got {source!r}")
+        raise BadDeclaration(
+            f"The source of {table.name!r} must be {ADDRESS_FORMS}; got {source!r}."
+        )
     is_path = "/" in table_or_path
     return SparkSource(name="" if is_path else table_or_path, path=table_or_path if is_path else "")
 
@@ -102,15 +104,15 @@ def open_session(sources: Mapping[str, SparkSource]) -> Any:
     ]
     if any(session is not sessions[0] for session in sessions) or len(clusters) > 1:
         raise BadDeclaration(
-            "all tables of one declaration must be read by one Spark session; "
-            f"got several for {', '.join(map(repr, sources))}"
+            "One Spark session must read all tables of a declaration; "
+            f"got several for {', '.join(map(repr, sources))}."
         )
     if sessions and clusters <= {""}:
         return sessions[0]
     if sessions:
         raise BadDeclaration(
-            "a declaration names either DataFrames of a session or the address of a cluster; "
-            f"got both for {', '.join(map(repr, sources))}"
+            "A declaration must name either DataFrames of one session or the address of a cluster; "
+            f"got both for {', '.join(map(repr, sources))}."
         )
     (cluster,) = clusters
     builder: Any = pyspark_sql.SparkSession.builder
@@ -121,8 +123,8 @@ def open_session(sources: Mapping[str, SparkSource]) -> Any:
         session = builder.master(cluster).getOrCreate()
         if session.sparkContext.master != cluster:
             raise BadDeclaration(
-                f"this process already works with {session.sparkContext.master!r} and cannot open "
-                f"{cluster!r} beside it; stop that session first, or name its tables 'spark:NAME'"
+                f"This process already uses {session.sparkContext.master!r}, so it cannot open "
+                f"{cluster!r}. Stop that session first, or name its tables 'spark:NAME'."
             )
         return session
     return pyspark_sql.SparkSession.getActiveSession() or builder.getOrCreate()

@@ -189,7 +189,7 @@ class SqlEngine(ABC):
             return fetch(statement)
         except self.failures as error:
             # Privacy: the engine's message may quote a row, so it goes to the owner's log alone.
-            OWNER_LOG.debug("the engine failed on %s", statement, exc_info=error)
+            OWNER_LOG.debug("The engine failed on %s", statement, exc_info=error)
             raise engine_fault(self._explain(error)) from None
 
     def _explain(self, error: Exception) -> str:
@@ -205,8 +205,11 @@ class SqlEngine(ABC):
 
 def engine_fault(reason: str) -> Fault:
     """Return the fault that an analyst sees, and log the reason for the owner."""
-    OWNER_LOG.warning("the engine could not answer: %s", reason)
-    return Fault("the engine could not answer; the owner's log has the reason")
+    OWNER_LOG.warning("The engine failed: %s", reason)
+    return Fault(
+        "The engine failed; the owner's log has the reason. If you retry with the same key, you "
+        "will not be charged twice."
+    )
 
 
 def sum_groups(rows: Sequence[tuple[Any, ...]], keys: int) -> Groups:

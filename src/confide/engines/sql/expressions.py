@@ -80,7 +80,7 @@ class Emitter:
             case Call(function=function, arguments=arguments):
                 return self._call(expression, function, arguments)
             case Key() | AggregateCall():
-                raise TypeError("keys and aggregates are not row expressions")
+                raise TypeError("Keys and aggregates are not row expressions.")
 
     def _column(self, expression: Expression, name: str, table: str | None = None) -> Sql:
         found = sql.column(name, table=table, quoted=True)

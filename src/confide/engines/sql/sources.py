@@ -346,8 +346,8 @@ def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
     """
     if not kinds:
         raise BadDeclaration(
-            f"public table {raw.removeprefix(RAW)!r} has no column that questions can use; keep in "
-            "it what are numbers, texts, truth values or dates"
+            f"Public table {raw.removeprefix(RAW)!r} has no column that queries can use. Give it "
+            "columns of numbers, strings, Booleans, or dates."
         )
     columns = []
     for name, kind in kinds.items():

@@ -155,16 +155,17 @@ def check_readable(
     readable = READABLE[stored]
     if declared.kind not in readable:
         listed = [*(str(kind) for kind in readable if kind is not Kind.TEXT), "category"]
+        choices = f"{', '.join(listed)}, or text" if len(listed) > 1 else "category or text"
         raise BadDeclaration(
-            f"column {name!r} of table {table!r} is stored as {native}, of which no value can be "
-            f"read as {declared.kind}; declare {', '.join(listed)} or text, or cast it where it is "
-            "stored"
+            f"Column {name!r} of table {table!r} is stored as {native}, so no value can be read as "
+            f"{declared.kind}. Declare {choices}; or cast the column where it "
+            "is stored."
         )
     if isinstance(declared, Category) and not _can_be_listed(declared, stored):
         raise BadDeclaration(
-            f"column {name!r} of table {table!r} is stored as {native}, of which no value can be "
-            "read as one of those listed; list values as they are stored, or declare "
-            f"{_advise(stored)}"
+            f"Column {name!r} of table {table!r} is stored as {native}, so no value can be one of "
+            "the listed values. List values as they are stored, or declare "
+            f"{_advise(stored)}."
         )
 
 
@@ -191,8 +192,8 @@ def ambiguous_unit_error(table: str, unit: str, native: str) -> BadDeclaration:
     # Privacy: units are compared as strings, so one unit would become several.
     """
     return BadDeclaration(
-        f"unit {unit!r} of table {table!r} is of type {native}, which may write one value in "
-        "several ways; name a column of whole numbers or of texts"
+        f"Unit {unit!r} of table {table!r} has type {native}, which may write one value in several "
+        "ways. Use a column of integers or strings."
     )
 
 
@@ -214,6 +215,6 @@ def count_units(declared: Table) -> sql.Select:
 def not_unique_error(declared: Table) -> BadDeclaration:
     """Return the error for a table declared unique that has more rows than units."""
     return BadDeclaration(
-        f"table {declared.name!r} is declared unique=True, but some unit has several "
-        "rows; declare max_rows_per_unit instead"
+        f"Table {declared.name!r} is declared `unique=True`, but some unit has several rows. "
+        "Declare `max_rows_per_unit` instead."
     )
