@@ -287,7 +287,7 @@ def test_init_check_and_ask(here: Path) -> None:
     checked = run("check", "--config", "new.toml")
 
     assert 0 == checked.exit_code
-    assert "lie outside the bounds" in checked.stdout
+    assert "are outside the bounds" in checked.stdout
     assert "keep them to yourself" in checked.stdout
     question = "SELECT AVG(age) AS a FROM visits"
     assert 0 == run("sql", question, "--epsilon", "0.2", "--config", "new.toml").exit_code
@@ -306,10 +306,10 @@ def test_an_interactive_draft_needs_no_editing(here: Path) -> None:
 
 
 ODD = {
-    "a letter of Latin-1": (b"pid,Gr\xf6\xdfe\n1,2\n", "not written in UTF-8"),
+    "a letter of Latin-1": (b"pid,Gr\xf6\xdfe\n1,2\n", "not encoded in UTF-8"),
     "semicolons": (b"pid;x\n1;2\n", "separated by ';'"),
-    "one name twice": (b"pid,a,a\n1,2,3\n", "two columns called 'a'"),
-    "nothing": (b"", "no first line"),
+    "one name twice": (b"pid,a,a\n1,2,3\n", "two columns named 'a'"),
+    "nothing": (b"", "no column names"),
 }
 
 
@@ -433,7 +433,11 @@ def test_a_draft_of_the_demo_treats_words_as_text(here: Path) -> None:
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
-        ("epsilon = 2", "epsilon = 3", "a budget of epsilon 2 and delta 0, but the declared budget"),
+        (
+            "epsilon = 2",
+            "epsilon = 3",
+            "a budget of epsilon 2 and delta 0, but the declared budget",
+        ),
         ("epsilon = 2", "epsilon = 2\ndelta = 1e-8", "epsilon 2 and delta 1e-08. Declare"),
         ("[budget]", '[budget]\nneighbours = "replace"', "neighbours = 'add-remove'"),
     ],
@@ -471,7 +475,9 @@ def test_a_ledger_of_another_accounting_is_reported(here: Path) -> None:
         shown = run(command)
         said = " ".join((shown.stdout + shown.stderr).replace("│", " ").split())
         assert 2 == shown.exit_code
-        assert "uses gaussian accounting, but the declared budget uses renyi accounting. Set" in said
+        assert (
+            "uses gaussian accounting, but the declared budget uses renyi accounting. Set" in said
+        )
         assert "Filter" not in said
 
 

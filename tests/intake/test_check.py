@@ -1,5 +1,6 @@
 """Findings about the owner's data are reported with exact figures."""
 
+import re
 import stat
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -92,18 +93,18 @@ def test_shares_outside_are_exact(
         )
     )
 
-    assert "50 % of the values lie outside the bounds and are clipped" in said["age"]
+    assert "50% of the values are outside the bounds and are clipped." in said["age"]
     assert [
-        "25 % of the values are not listed and count as NULL; add them to values (spaces and "
-        "capitals count)"
+        "25% of the values are not listed and count as NULL. Add them to `values`; spaces and "
+        "case matter."
     ] == said["ward"]
-    assert "25 % of the values do not read as int and count as NULL" in said["word"]
-    assert "25 % of the values lie outside the bounds and are clipped" in said["word"]
-    assert "25 % of the values do not read as date and count as NULL" in said["day"]
-    assert "25 % of the values lie outside the bounds and are clipped" in said["day"]
+    assert "25% of the values cannot be read as int and count as NULL." in said["word"]
+    assert "25% of the values are outside the bounds and are clipped." in said["word"]
+    assert "25% of the values cannot be read as date and count as NULL." in said["day"]
+    assert "25% of the values are outside the bounds and are clipped." in said["day"]
     assert (
-        "25 % of the values do not read as bool and count as NULL; declare a category with its "
-        "values"
+        "25% of the values cannot be read as bool and count as NULL. Declare a category with its "
+        "values."
     ) in said["flag"]
 
 
@@ -127,9 +128,9 @@ def test_codes_and_flags_are_counted_as_they_are_read(
         )
         said = {name: " ".join(found) for name, found in messages(declared).items()}
 
-        assert "do not read" not in said.get("flag", "")
-        assert f"50 % {unlisted}" in said["code"]
-        assert f"{50 if values == ['1', '2'] else 25} %" in said["text"]
+        assert "cannot be read" not in said.get("flag", "")
+        assert f"50% {unlisted}" in said["code"]
+        assert f"{50 if values == ['1', '2'] else 25}% " in said["text"]
 
 
 def test_unreadable_cells_warn_without_refusing(tmp_path: Path) -> None:
@@ -138,8 +139,8 @@ def test_unreadable_cells_warn_without_refusing(tmp_path: Path) -> None:
     declared = declare(as_csv(rows, tmp_path), ward=Category(["A", "B"]), flag=Bool())
     said = {name: " ".join(found) for name, found in messages(declared).items()}
 
-    assert "100 % of the values are not listed and count as NULL" in said["ward"]
-    assert "100 % of the values do not read as bool and count as NULL" in said["flag"]
+    assert "100% of the values are not listed and count as NULL" in said["ward"]
+    assert "100% of the values cannot be read as bool and count as NULL." in said["flag"]
     text = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward"
     answer = Curator([declared], budget=Budget(1)).sql(text, share="1/10")
     assert ["A", "B"] == [row["ward"] for row in answer.rows]
@@ -149,9 +150,9 @@ def test_unreadable_cells_warn_without_refusing(tmp_path: Path) -> None:
 def test_units_are_counted(store: Callable[[pd.DataFrame, Path], Any], tmp_path: Path) -> None:
     """Rows without a unit and units above the limit are reported, with the share of lost rows."""
     assert [
-        "20 % of the rows name no unit and are left out",
-        "50 % of the units have more than 1 row; 40 % of the rows never count; raise "
-        "max_rows_per_unit, or accept that the rest is left out",
+        "20% of the rows have no unit and are dropped.",
+        "50% of the units have more than 1 row. 40% of the rows never count. Raise "
+        "`max_rows_per_unit`, or accept that these rows are dropped.",
     ] == messages(declare(store(ROWS, tmp_path)))["pid"]
 
 
@@ -161,8 +162,8 @@ def test_infinity_lies_outside_and_nan_is_null(tmp_path: Path) -> None:
     source = write_parquet(f"SELECT 'a' AS pid, {values} AS cost", tmp_path / "visits.parquet")
 
     assert [
-        "25 % of the values do not read as float and count as NULL",
-        "25 % of the values lie outside the bounds and are clipped",
+        "25% of the values cannot be read as float and count as NULL.",
+        "25% of the values are outside the bounds and are clipped.",
     ] == messages(declare(source, cost=Float(0, 10)))["cost"]
 
 
@@ -193,11 +194,11 @@ def test_types_are_compared_with_the_schema(tmp_path: Path) -> None:
         CheckFinding(
             "visits",
             "list",
-            "column 'list' of table 'visits' is stored as INTEGER[], of which no value can be read "
-            "as int; declare category or text, or cast it where it is stored",
+            "Column 'list' of table 'visits' is stored as INTEGER[], so no value can be read as "
+            "int. Declare category or text; or cast the column where it is stored.",
             is_problem=True,
         ),
-        CheckFinding("visits", "age", "is stored as VARCHAR, declared int"),
+        CheckFinding("visits", "age", "The column is stored as VARCHAR, but declared as int."),
     ] == found
 
 
@@ -268,7 +269,7 @@ def test_a_type_is_a_problem_where_a_curator_refuses_it(kind: Any) -> None:
         found = inspect_table(declare(rows, **dict.fromkeys(columns, kind)))
         assert refused == {one.column for one in found if one.is_problem}
         said = [one.message for one in found if one.column in refused]
-        assert len(refused) == sum("of which no value can be read" in line for line in said)
+        assert len(refused) == sum("so no value can be" in line for line in said)
         assert len(refused) == len(said)
 
 
@@ -286,7 +287,7 @@ def test_timestamps_are_compared_with_bounds_in_utc(monkeypatch: pytest.MonkeyPa
     late = datetime(2020, 12, 31, 23, 30, tzinfo=UTC)
     at = pa.array([late, late + timedelta(hours=1), late], pa.timestamp("us", "UTC"))
     table = declare(keyed(at=at), at=Date("2020-01-01", "2020-12-31"))
-    shares = ["33.3 % of the values lie outside the bounds and are clipped"]
+    shares = ["33.3% of the values are outside the bounds and are clipped."]
     for zone in ("America/New_York", "Asia/Tokyo"):
         monkeypatch.setenv("TZ", zone)
 
@@ -346,8 +347,8 @@ def test_a_column_without_readable_values_is_a_problem(kind: Any) -> None:
     problems = [one for one in inspect_table(declare(rows, word=kind)) if one.is_problem]
 
     assert ["word"] == [one.column for one in problems]
-    assert "100 % of the values do not read as" in problems[0].message
-    assert "; " in problems[0].message
+    assert "100% of the values cannot be read as" in problems[0].message
+    assert re.search(r"\. [A-Z]", problems[0].message)
 
 
 @pytest.mark.parametrize("name", ["nowhere.csv", "data/nowhere.parquet"])
@@ -356,7 +357,7 @@ def test_a_missing_file_is_named(
 ) -> None:
     """The finding names the file and the folder to which its path is relative."""
     monkeypatch.chdir(tmp_path)
-    said = f"there is no file {name}; write its path as seen from confide.toml"
+    said = f"There is no file `{name}`. Paths are relative to `confide.toml`."
 
     assert [said] == messages(declare(tmp_path / name))[""]
     assert [said] == messages(PublicTable("icd", str(tmp_path / name)))[""]
@@ -375,7 +376,7 @@ def test_a_broken_file_is_reported_with_a_fix(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(b"nothing of the kind")
     [said] = messages(declare(tmp_path / "t.parquet"))[""]
 
-    assert said.endswith("; write the file anew")
+    assert said.endswith(". Write the file again.")
 
 
 def test_tabs_are_converted_first(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ HELPS = re.compile(
     r"|are (?:allowed|cast|INNER|joined|made|written))\b|\{(?:hint|advice|restore)\}"
 )
 # Modules and packages whose messages are complete sentences.
-SENTENCES: tuple[str, ...] = ("engines", "ledger")
+SENTENCES: tuple[str, ...] = ("engines", "intake", "ledger")
 HOLES = re.compile(r"\{[^}]*\}")
 
 

@@ -172,7 +172,7 @@ def _check_source(declared: Table | PublicTable) -> None:
     source = declared.source
     if isinstance(source, str | Path):
         _reader(declared.name, Path(source))
-        check_file(source, "confide.toml")
+        check_file(source, "`confide.toml`")
     else:
         check_dataframe(declared.name, source)
 
@@ -185,10 +185,10 @@ def _open(connection: duckdb.DuckDBPyConnection, name: str, source: Any) -> list
         try:
             connection.execute(view.sql("duckdb"))
         except duckdb.Error as error:
-            reason = str(error).split("\n", maxsplit=1)[0]
+            reason = str(error).split("\n", maxsplit=1)[0].rstrip(".")
             is_csv = Path(source).suffix.lower() == ".csv"
-            rules = f"; {CSV_RULES}" if is_csv else "; write the file anew"
-            raise BadDeclaration(f"{name!r} cannot be read: {reason}{rules}") from error
+            advice = CSV_RULES if is_csv else "Write the file again."
+            raise BadDeclaration(f"{name!r} cannot be read: {reason}. {advice}") from error
     else:
         connection.register(RAW, source)
     described = connection.execute(f'DESCRIBE "{RAW}"').fetchall()
@@ -206,13 +206,13 @@ def _reader(name: str, path: Path) -> Sql:
             return call("READ_CSV", file, *csv_options(as_text=True))
         case ".tsv" | ".tab" | ".txt":
             raise BadDeclaration(
-                f"{name or str(path)!r} must be a .parquet or .csv file; make a copy once, and use "
-                f"that: {conversion_hint(path)}"
+                f"{name or str(path)!r} must be a .parquet or .csv file. Run "
+                f"`{conversion_hint(path)}`, and use the copy."
             )
         case _:
             raise BadDeclaration(
-                f"{name or str(path)!r} must be a .parquet or .csv file; name one, or a table of "
-                "PostgreSQL, as in 'postgresql://user@host/database?table=visits'"
+                f"{name or str(path)!r} must be a .parquet or .csv file, or a PostgreSQL table, as "
+                "in 'postgresql://user@host/database?table=visits'."
             )
 
 
@@ -235,7 +235,9 @@ def _check_schema(declared: Table, names: Mapping[str, _StoredColumn]) -> Iterat
         if name.lower() not in names:
             similar = get_close_matches(name.lower(), names, 1) or list(names)[:10]
             listed = ", ".join(names[key].name for key in similar)
-            message = f"the source has no such column; declare one that it has, such as {listed}"
+            message = (
+                f"The source has no such column. Declare one of its columns, such as {listed}."
+            )
             yield CheckFinding(declared.name, name, message, is_problem=True)
     types = {name: found.type for name, found in names.items() if found.type}
     for name in units:
@@ -258,13 +260,14 @@ def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterato
     kind = _kind(stored)
     is_narrower = (kind, declared.kind) == (Kind.INT, Kind.FLOAT)
     if kind is not declared.kind and not is_narrower:
-        yield CheckFinding(named, name, f"is stored as {stored}, declared {declared.kind}")
+        message = f"The column is stored as {stored}, but declared as {declared.kind}."
+        yield CheckFinding(named, name, message)
 
 
 KINDS_WITH_FORMATS: Final = (Kind.INT, Kind.FLOAT, Kind.DATE)
 CONVERT_ADVICE: Final = (
-    "; numbers are written 1234.5 and dates 2024-12-31, and `confide convert FILE.csv` makes a "
-    "copy that spells them so"
+    " Write numbers as 1234.5 and dates as 2024-12-31; `confide convert FILE.csv` writes such a "
+    "copy."
 )
 
 
@@ -292,20 +295,19 @@ def _check_values(
         known, unread_count, outside = figures[3 * index : 3 * index + 3]
         if unread_count:
             share = _percent(unread_count, known)
-            message = f"{share} of the values do not read as {kind.kind} and count as NULL"
+            message = f"{share} of the values cannot be read as {kind.kind} and count as NULL."
             message += _advise(kind, is_majority=2 * unread_count > known)
             yield CheckFinding(declared.name, name, message, is_problem=unread_count == known)
         if outside:
             consequence = _consequence(kind)
-            yield CheckFinding(
-                declared.name, name, f"{_percent(outside, known)} of the values {consequence}"
-            )
+            message = f"{_percent(outside, known)} of the values {consequence}"
+            yield CheckFinding(declared.name, name, message)
 
 
 def _advise(declared: Column, *, is_majority: bool) -> str:
     """Return advice about values that cannot be read as declared, or an empty string."""
     if declared.kind is Kind.BOOL:
-        return "; declare a category with its values"
+        return " Declare a category with its values."
     return CONVERT_ADVICE if is_majority and declared.kind in KINDS_WITH_FORMATS else ""
 
 
@@ -330,18 +332,18 @@ def _check_units(
     found = _only_row(connection, sql.select(*aggregates).from_(rows.subquery("units")))
     total_rows, without_unit, units, units_above, excess = (int(figure or 0) for figure in found)
     if without_unit:
-        message = f"{_percent(without_unit, total_rows)} of the rows name no unit and are left out"
+        message = f"{_percent(without_unit, total_rows)} of the rows have no unit and are dropped."
         yield CheckFinding(declared.name, declared.unit, message)
     if units_above:
         message = (
             f"{_percent(units_above, units)} of the units have more than {limit} "
-            f"row{'s' if limit > 1 else ''}"
+            f"row{'s' if limit > 1 else ''}. "
         )
         message += (
-            "; unique = true cannot be kept: take it away, and raise max_rows_per_unit"
+            "Remove `unique = true`, and raise `max_rows_per_unit`."
             if declared.unique
-            else f"; {_percent(excess, total_rows)} of the rows never count; raise "
-            "max_rows_per_unit, or accept that the rest is left out"
+            else f"{_percent(excess, total_rows)} of the rows never count. Raise "
+            "`max_rows_per_unit`, or accept that these rows are dropped."
         )
         yield CheckFinding(declared.name, declared.unit, message, is_problem=declared.unique)
 
@@ -385,8 +387,8 @@ def _is_outside(declared: Column, value: Sql) -> Sql:
 def _consequence(declared: Column) -> str:
     """Return the predicate of a finding about values outside the declaration."""
     if isinstance(declared, Category):
-        return "are not listed and count as NULL; add them to values (spaces and capitals count)"
-    return "lie outside the bounds and are clipped"
+        return "are not listed and count as NULL. Add them to `values`; spaces and case matter."
+    return "are outside the bounds and are clipped."
 
 
 def _is_beyond(value: Sql, low: Sql, high: Sql) -> Sql:
@@ -407,10 +409,10 @@ def _only_row(connection: duckdb.DuckDBPyConnection, statement: sql.Select) -> t
 
 
 def _percent(part: int, total: int) -> str:
-    """Return a percentage as text.
+    """Return a percentage as text that can begin a sentence.
 
     >>> _percent(1, 3), _percent(1, 10**6), _percent(7, 7)
-    ('33.3 %', 'less than 0.1 %', '100 %')
+    ('33.3%', 'Less than 0.1%', '100%')
     """
     share = 100 * part / total
-    return f"{share:.3g} %" if share >= 0.1 else "less than 0.1 %"
+    return f"{share:.3g}%" if share >= 0.1 else "Less than 0.1%"

@@ -135,11 +135,14 @@ class _RowFitter:
 def _check_target(target: Path) -> None:
     """Raise BadDeclaration unless the target is a new Parquet file in an existing folder."""
     if target.suffix.lower() != ".parquet":
-        raise BadDeclaration(f"the copy must be a .parquet file, got {target.name!r}")
+        raise BadDeclaration(f"The copy must be a .parquet file; got {target.name!r}.")
     if target.exists():
-        raise BadDeclaration(f"{target} is there already; remove it, or name another file")
+        raise BadDeclaration(f"`{target}` already exists. Remove it, or choose another file name.")
     if not target.parent.is_dir():
-        raise BadDeclaration(f"{target} cannot be written: no such folder; name another file")
+        raise BadDeclaration(
+            f"`{target}` cannot be written, because its folder does not exist. Choose another file "
+            "name."
+        )
 
 
 @contextmanager
@@ -152,12 +155,13 @@ def _reading(path: Path) -> Iterator[Iterator[list[str]]]:
             yield (row for row in csv.reader(file, delimiter=delimiter) if row)
     except OSError as error:
         raise BadDeclaration(
-            f"{str(path)!r} cannot be copied ({error.strerror}); name a CSV file that can be read, "
-            "and a copy that can be written"
+            f"{str(path)!r} cannot be copied ({error.strerror}). Name a CSV file that can be read, "
+            "and a copy that can be written."
         ) from None
     except (csv.Error, UnicodeError):
         raise BadDeclaration(
-            f"{path.name!r} is no CSV file: text, one row a line; export it anew, or write Parquet"
+            f"{path.name!r} is not a CSV file with one row per line. Export it again, or convert "
+            "it to Parquet."
         ) from None
 
 
@@ -210,5 +214,7 @@ def _run(connection: duckdb.DuckDBPyConnection, statement: str, values: Sequence
     try:
         return connection.execute(statement, list(values)).fetchall()
     except duckdb.Error as error:
-        reason = str(error).split("\n", maxsplit=1)[0]
-        raise BadDeclaration(f"the copy cannot be written: {reason}; name another file") from None
+        reason = str(error).split("\n", maxsplit=1)[0].rstrip(".")
+        raise BadDeclaration(
+            f"The copy cannot be written: {reason}. Choose another file name."
+        ) from None

@@ -56,10 +56,10 @@ class CellFormat(StrEnum):
     DAY_FIRST = "date, as in 31/12/2024"
     MONTH_FIRST = "date, as in 12/31/2024"
     CURRENCY = "float, as in $1,234.50"
-    EITHER = "text: dates with day or month first, which cannot be told"
-    GROUPED = "text: 1.234 may be a thousand or a fraction, which cannot be told"
+    EITHER = "text: dates with the day or the month first, which is ambiguous"
+    GROUPED = "text: 1.234 may be a thousand or a fraction, which is ambiguous"
     TEXT = "text"
-    EMPTY = "text: nothing to judge by"
+    EMPTY = "text: there are no values"
 
 
 AMOUNT: Final = r"[-+]?\s?[$€£¥]?\s?(?:[1-9]\d{0,2}(?:,\d{3})+|0|[1-9]\d*)(?:\.\d+)?\s?[$€£¥]?"
@@ -123,10 +123,10 @@ def check_titles(file: str, titles: Sequence[str]) -> None:
         BadDeclaration: the line has no names, or looks like a row.
     """
     if not any(title.strip() for title in titles):
-        raise BadDeclaration(f"{file!r} has no first line with the names of its columns; add one")
+        raise BadDeclaration(f"The first line of {file!r} has no column names. Add them.")
     if _is_row(titles):
         raise BadDeclaration(
-            f"the first line of {file!r} looks like a row; add a line of names above it"
+            f"The first line of {file!r} looks like a row. Add a line of column names above it."
         )
 
 
@@ -233,25 +233,25 @@ def read_cells(path: Path) -> dict[str, list[str]]:
             rows = list(islice(reader, MAX_SAMPLE_ROWS))
     except UnicodeDecodeError:
         raise BadDeclaration(
-            f"{path.name!r} is not written in UTF-8, which confide reads; make a copy once, and "
-            f"draft from that: {conversion_hint(path)}"
+            f"{path.name!r} is not encoded in UTF-8, which confide reads. Run "
+            f"`{conversion_hint(path)}`, and draft from the copy."
         ) from None
     except OSError as error:
         raise BadDeclaration(
-            f"{str(path)!r} cannot be read ({error.strerror}); name a Parquet or CSV file"
+            f"{str(path)!r} cannot be read ({error.strerror}). Name a Parquet or CSV file."
         ) from None
     except csv.Error:
         raise BadDeclaration(
-            f"{path.name!r} is no CSV file that can be read line by line; write it anew, or name a "
-            "Parquet file"
+            f"{path.name!r} is not a CSV file with one row per line. Write it again, or name a "
+            "Parquet file."
         ) from None
     check_titles(path.name, names)
     lowered = [name.lower() for name in names]
     repeated = next((name for name in names if lowered.count(name.lower()) > 1), None)
     if repeated is not None:
         raise BadDeclaration(
-            f"{path.name!r} has two columns called {repeated!r}, in capitals or not; make a copy "
-            f"with names that differ, and draft from that: {conversion_hint(path)}"
+            f"{path.name!r} has two columns named {repeated!r}, if case is ignored. Run "
+            f"`{conversion_hint(path)}`, which renames them, and draft from the copy."
         )
     return {
         name: [row[index] for row in rows if index < len(row)] for index, name in enumerate(names)
@@ -263,9 +263,9 @@ def _check_delimiter(line: str, path: Path) -> None:
     delimiter = find_delimiter(line)
     if delimiter != ",":
         raise BadDeclaration(
-            f"{path.name!r} seems to be separated by {delimiter!r}; confide reads commas only, so "
-            f"that no row can change how others are read. Make a copy once, and draft from that: "
-            f"{conversion_hint(path)}"
+            f"{path.name!r} seems to be separated by {delimiter!r}. confide reads only commas, so "
+            f"that no row can change how others are read. Run `{conversion_hint(path)}`, and draft "
+            "from the copy."
         )
 
 
