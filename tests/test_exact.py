@@ -43,5 +43,5 @@ def test_a_string_is_read_exactly(text: str, expected: Fraction) -> None:
 )
 def test_a_string_that_could_fill_the_memory_is_refused(text: str) -> None:
     """A string with a huge exponent, or that is not a number, is refused."""
-    with pytest.raises(BadDeclaration, match="epsilon must be a finite number above 0"):
+    with pytest.raises(BadDeclaration, match="`epsilon` must be a finite number greater than 0"):
         positive("epsilon", text)

@@ -70,7 +70,7 @@ def fraction(name: str, value: object, allowed: str) -> Fraction:
         case _:
             exact = None
     if exact is None:
-        raise BadDeclaration(f"{name} must be {allowed}, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be {allowed}; got {value!r}.")
     return exact
 
 
@@ -94,35 +94,36 @@ def positive(name: str, value: object) -> Fraction:
     >>> positive("epsilon", 0.1)
     Fraction(1, 10)
     """
-    allowed = "a finite number above 0"
+    allowed = "a finite number greater than 0"
     exact = fraction(name, value, allowed)
     if exact <= 0:
-        raise BadDeclaration(f"{name} must be {allowed}, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be {allowed}; got {value!r}.")
     return exact
 
 
 def non_negative(name: str, value: object) -> Fraction:
     """Return ``value`` as a fraction of at least 0."""
-    allowed = "a finite number of at least 0"
+    allowed = "a finite number that is at least 0"
     exact = fraction(name, value, allowed)
     if exact < 0:
-        raise BadDeclaration(f"{name} must be {allowed}, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be {allowed}; got {value!r}.")
     return exact
 
 
 def probability(name: str, value: object, *, zero: bool = True) -> Fraction:
     """Return ``value`` as a fraction in [0, 1), or in (0, 1) if ``zero`` is false."""
-    allowed = "a number in [0, 1)" if zero else "a number in (0, 1)"
+    low = "at least 0" if zero else "greater than 0"
+    allowed = f"a number {low} and less than 1"
     exact = fraction(name, value, allowed)
     if not 0 <= exact < 1 or (exact == 0 and not zero):
-        raise BadDeclaration(f"{name} must be {allowed}, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be {allowed}; got {value!r}.")
     return exact
 
 
 def integer(name: str, value: object, *, low: int, high: int) -> int:
     """Return ``value`` as an integer from ``low`` to ``high``, inclusive."""
     if isinstance(value, bool) or not isinstance(value, Integral) or not low <= int(value) <= high:
-        raise BadDeclaration(f"{name} must be a whole number from {low} to {high}, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be an integer from {low} to {high}; got {value!r}.")
     return int(value)
 
 

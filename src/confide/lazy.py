@@ -53,10 +53,11 @@ def import_late(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     return find
 
 
-def require_package(module: str, need: str, install: str) -> Any:
+def require_package(module: str, need: str, install: str, *, instead: str = "") -> Any:
     """Import and return a module from an optional package.
 
-    ``need`` is the start of the error message, and ``install`` is the argument for pip.
+    ``need`` is the first sentence of the error message, without its period. ``install`` is the
+    argument for pip, and ``instead`` an alternative to it.
 
     Raises:
         MissingPackage: the package or one of its dependencies is not installed; the message
@@ -65,7 +66,8 @@ def require_package(module: str, need: str, install: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError:
-        raise MissingPackage(f"{need}; type pip install {install}") from None
+        alternative = f", or {instead}" if instead else ""
+        raise MissingPackage(f"{need}. Run `pip install {install}`{alternative}.") from None
 
 
 def require_extra(module: str, extra: str, purpose: str) -> Any:

@@ -175,7 +175,7 @@ def test_an_explanation_needs_no_price(here: Path) -> None:
         (1, "say --epsilon or --share", ["sql", "SELECT AVG(age) FROM visits", "--error", "1"]),
         (2, "exactly one of", ["sql", COUNT]),
         (2, "exactly one of", ["sql", COUNT, "--epsilon", "1", "--share", "1%"]),
-        (2, "epsilon must be", ["sql", COUNT, "--epsilon", "little"]),
+        (2, "`epsilon` must be", ["sql", COUNT, "--epsilon", "little"]),
         (2, "cannot be read", ["sql", COUNT, "--epsilon", "1", "--config", "none.toml"]),
         (2, ".svg or .png", ["sql", COUNT, "--epsilon", "1", "--plot", "x.pdf"]),
         (2, "cannot be written", ["sql", COUNT, "--epsilon", "1", "--plot", "none/x.svg"]),

@@ -112,9 +112,9 @@ def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
     ("said", "arguments"),
     [
         ("say whose token", ["token"]),
-        ("nobody declared", ["token", "zoe"]),
+        ("Unknown analyst", ["token", "zoe"]),
         ("letters, digits", ["token", "a b", "--role", "owner"]),
-        ("share must be", ["token", "ana", "--share", "0"]),
+        ("`share` must be", ["token", "ana", "--share", "0"]),
         (".png, .svg or .html", ["holdout", "experiment", "--out", "figures.pdf"]),
         ("cannot be written", ["holdout", "experiment", "--out", "nowhere/figures.svg"]),
     ],

@@ -208,7 +208,7 @@ def test_an_analyst_stays_within_their_limits(tmp_path: Path) -> None:
     assert ["1/10", "1/25", "1/100"] == [str(cost.share) for cost in budgets]
     assert "24/25" == str(curator.budget.left.share)
     assert "1/2" == str(curator.as_analyst("bob").budget.left.share)
-    with pytest.raises(BadDeclaration, match="nobody declared the analyst 'eve'"):
+    with pytest.raises(BadDeclaration, match="Unknown analyst 'eve'"):
         curator.as_analyst("eve")
 
 

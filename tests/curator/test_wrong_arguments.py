@@ -50,7 +50,7 @@ def open_curator() -> cf.Curator:
 def test_a_wrong_amount_is_refused(want: dict[str, Any]) -> None:
     """The refusal names the argument, and nothing is spent."""
     curator = open_curator()
-    with pytest.raises(cf.BadArgument, match=r"\w+ (must|is)|exactly one"):
+    with pytest.raises(cf.BadArgument, match=r"\w+`? (must|is)|exactly one"):
         curator.sql(COUNT, **want)
 
     assert 0 == curator.budget.spent.share
@@ -89,7 +89,7 @@ def test_an_invalid_confidence_of_an_answer_is_refused() -> None:
         curator.watch(5, epsilon=0.1).half_width,
     ]
     for interval in answered:
-        with pytest.raises(BadArgument, match="confidence must be"):
+        with pytest.raises(BadArgument, match="`confidence` must be"):
             interval(2)
 
 

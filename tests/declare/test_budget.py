@@ -19,13 +19,13 @@ def test_a_budget_is_what_was_written() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"epsilon": 0}, "epsilon must be a finite number above 0"),
-        ({"epsilon": float("inf")}, "epsilon must be a finite number above 0"),
-        ({"epsilon": 1, "delta": 1}, "delta must be a number in [0, 1)"),
-        ({"epsilon": 1, "delta": -1e-9}, "delta must be a number in [0, 1)"),
-        ({"epsilon": 1, "accounting": "zcdp"}, "accounting must be auto, pure, gaussian or renyi"),
-        ({"epsilon": 1, "accounting": "gaussian"}, "needs delta above 0"),
-        ({"epsilon": 1, "accounting": "renyi"}, "needs delta above 0"),
+        ({"epsilon": 0}, "`epsilon` must be a finite number greater than 0"),
+        ({"epsilon": float("inf")}, "`epsilon` must be a finite number greater than 0"),
+        ({"epsilon": 1, "delta": 1}, "`delta` must be a number at least 0 and less than 1"),
+        ({"epsilon": 1, "delta": -1e-9}, "`delta` must be a number at least 0 and less than 1"),
+        ({"epsilon": 1, "accounting": "zcdp"}, "must be auto, pure, gaussian, or renyi;"),
+        ({"epsilon": 1, "accounting": "gaussian"}, "needs a `delta` greater than 0"),
+        ({"epsilon": 1, "accounting": "renyi"}, "needs a `delta` greater than 0"),
     ],
 )
 def test_a_wrong_budget_is_refused(given: dict[str, Any], said: str) -> None:

@@ -134,11 +134,11 @@ def test_the_fingerprint_ignores_order_and_sources() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Catalog([]), "at least one Table"),
-        (lambda: Catalog([PublicTable("icd", "icd.csv")]), "at least one Table"),
+        (lambda: Catalog([]), "At least one private table"),
+        (lambda: Catalog([PublicTable("icd", "icd.csv")]), "At least one private table"),
         (lambda: Catalog([visits(), visits(name="VISITS")]), "visits more than once"),
         (lambda: Catalog([visits(), PublicTable("Visits", "x.csv")]), "visits more than once"),
-        (lambda: Catalog(["visits"]), "must be Table or PublicTable"),  # type: ignore[list-item]
+        (lambda: Catalog(["visits"]), "must contain `Table` and `PublicTable` objects"),  # type: ignore[list-item]
     ],
 )
 def test_a_wrong_catalog_is_refused(make: Callable[[], Catalog], said: str) -> None:

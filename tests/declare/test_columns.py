@@ -33,32 +33,32 @@ def test_equal_bounds_are_a_constant() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Int(1, 0), "low <= high, got low=1, high=0"),
-        (lambda: Int(0.5, 1), "low must be a whole number"),  # type: ignore[arg-type]
-        (lambda: Int(0, True), "high must be a whole number"),
-        (lambda: Int(0, MAX_INTEGER + 1), "high must be a whole number"),
-        (lambda: Float(1, 0.5), "low <= high"),
-        (lambda: Float(float("nan"), 1), "low must be a finite number"),
-        (lambda: Float(0, float("inf")), "high must be a finite number"),
-        (lambda: Float("x", 1), "low must be a finite number, got 'x'"),
-        (lambda: Float(0, 1, step=0), "step must be a finite number above 0"),
-        (lambda: Float(0, 1, step=1e-17), "step must be at least"),
-        (lambda: Float(0, 1, step=1.5), "at most all of it, got 1.5"),
-        (lambda: Float(0, 5e-324, step=5e-324), "step must be at least 1e-300"),
-        (lambda: Float(0, "1e309"), "a double can hold"),
-        (lambda: Float("-1e309", 0), "a double can hold"),
+        (lambda: Int(1, 0), "`low` must be at most `high`; got low=1, high=0"),
+        (lambda: Int(0.5, 1), "`low` must be an integer"),  # type: ignore[arg-type]
+        (lambda: Int(0, True), "`high` must be an integer"),
+        (lambda: Int(0, MAX_INTEGER + 1), "`high` must be an integer"),
+        (lambda: Float(1, 0.5), "`low` must be at most `high`"),
+        (lambda: Float(float("nan"), 1), "`low` must be a finite number"),
+        (lambda: Float(0, float("inf")), "`high` must be a finite number"),
+        (lambda: Float("x", 1), "`low` must be a finite number; got 'x'"),
+        (lambda: Float(0, 1, step=0), "`step` must be a finite number greater than 0"),
+        (lambda: Float(0, 1, step=1e-17), "`step` must be at least"),
+        (lambda: Float(0, 1, step=1.5), "at most the range; got 1.5"),
+        (lambda: Float(0, 5e-324, step=5e-324), "`step` must be at least 1e-300"),
+        (lambda: Float(0, "1e309"), "a double can represent"),
+        (lambda: Float("-1e309", 0), "a double can represent"),
         (lambda: Category([]), "at least one value"),
-        (lambda: Category("ABC"), "strings or integers, got 'ABC'"),
+        (lambda: Category("ABC"), "strings or integers; got 'ABC'"),
         (lambda: Category([1, "A"]), "either strings or integers"),
         (lambda: Category([True, False]), "either strings or integers"),
         (lambda: Category([0.5]), "either strings or integers"),  # type: ignore[list-item]
-        (lambda: Category([2**53]), "must be a whole number from -9007199254740991 to"),
+        (lambda: Category([2**53]), "must be an integer from -9007199254740991 to"),
         (lambda: Category(["A", "A"]), "must differ"),
         (lambda: Category([1, np.int64(1)]), "must differ"),  # type: ignore[list-item]
-        (lambda: Date("2021-01-01", "2020-01-01"), "low <= high"),
-        (lambda: Date("2021-02-30", "2022-01-01"), "low must be a day"),
-        (lambda: Date("2021-01-01", datetime(2022, 1, 1)), "high must be a day"),  # noqa: DTZ001
-        (lambda: Date(2021, "2022-01-01"), "low must be a day"),  # type: ignore[arg-type]
+        (lambda: Date("2021-01-01", "2020-01-01"), "`low` must be at most `high`"),
+        (lambda: Date("2021-02-30", "2022-01-01"), "`low` must be a date"),
+        (lambda: Date("2021-01-01", datetime(2022, 1, 1)), "`high` must be a date"),  # noqa: DTZ001
+        (lambda: Date(2021, "2022-01-01"), "`low` must be a date"),  # type: ignore[arg-type]
     ],
 )
 def test_a_wrong_column_is_refused_by_name(make: Callable[[], Any], said: str) -> None:

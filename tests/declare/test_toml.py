@@ -115,7 +115,7 @@ def problems(text: str) -> list[str]:
     with pytest.raises(BadDeclaration) as caught:
         read(text)
     heading, *listed = str(caught.value).splitlines()
-    count = int(re.findall(r"^confide\.toml has (\d+) problems?:$", heading)[0])
+    count = int(re.findall(r"^`confide\.toml` has (\d+) problems?:$", heading)[0])
     assert count == len(listed)
     return [line.strip() for line in listed]
 
@@ -262,34 +262,34 @@ share = 1.5
 def test_every_problem_is_reported_at_once_with_its_line() -> None:
     """One error reports every problem, each with its line."""
     expected = [
-        "line 2: budget: epsilon must be a finite number above 0",
-        "line 3: budget: delta must be a number in [0, 1)",
-        "line 4: budget: unknown key 'acounting'; did you mean 'accounting'?",
-        "line 5: budget: neighbours must be 'add-remove' or 'replace'",
-        "line 7: ledger: url is missing",
-        "line 8: ledger: unknown key 'uri'; did you mean 'url'?",
-        "line 10: tables.visits: unit is missing",
-        "line 12: tables.visits: max_rows_per_unit must be a whole number",
-        "line 13: tables.visits: unique must be true or false",
-        "line 16: tables.visits.columns.age: bounds need low <= high, got low=120, high=0",
-        "line 17: tables.visits.columns.ward: values must be a list of at least one value",
-        "line 18: tables.visits.columns.cost: high is missing",
-        "line 18: tables.visits.columns.cost: low must be a finite number",
-        "line 18: tables.visits.columns.cost: unknown key 'hi'; did you mean 'high'?",
-        "line 19: tables.visits.columns.bad name: the name must be a plain name",
-        "line 19: tables.visits.columns.bad name: type must be one of int, float",
-        "line 20: tables.visits.columns.day: high must be a day",
-        "line 21: tables.visits.columns.sex: must say its type",
-        "line 23: tables.labs: unique=True needs max_rows_per_unit=1",
-        "line 23: tables.labs: unit 'AGE' is declared as a column",
-        "line 28: tables.labs.columns.age: high must be a whole number",
-        "line 30: tables.none.columns: the section is missing",
-        "line 34: public_tables.icd: source is missing",
-        "line 35: public_tables.icd: unknown key 'sorce'; did you mean 'source'?",
-        "line 38: analysts.ana: share must be at most 1",
-        "line 40: analysts.b c: a name has",
-        "line 40: analysts.b c: share is missing",
-        "line 42: unknown key 'extra'",
+        "line 2: budget: `epsilon` must be a finite number greater than 0",
+        "line 3: budget: `delta` must be a number at least 0 and less than 1",
+        "line 4: budget: Unknown key 'acounting'. Did you mean 'accounting'?",
+        "line 5: budget: `neighbours` must be 'add-remove' or 'replace'",
+        "line 7: ledger: `url` is missing",
+        "line 8: ledger: Unknown key 'uri'. Did you mean 'url'?",
+        "line 10: tables.visits: `unit` is missing",
+        "line 12: tables.visits: `max_rows_per_unit` must be an integer",
+        "line 13: tables.visits: `unique` must be true or false",
+        "line 16: tables.visits.columns.age: `low` must be at most `high`; got low=120, high=0",
+        "line 17: tables.visits.columns.ward: `values` must be a list of at least one value",
+        "line 18: tables.visits.columns.cost: Unknown key 'hi'. Did you mean 'high'?",
+        "line 18: tables.visits.columns.cost: `high` is missing",
+        "line 18: tables.visits.columns.cost: `low` must be a finite number",
+        "line 19: tables.visits.columns.bad name: `name` must be a plain name",
+        "line 19: tables.visits.columns.bad name: `type` must be one of int, float",
+        "line 20: tables.visits.columns.day: `high` must be a date",
+        "line 21: tables.visits.columns.sex: A column must have a type",
+        "line 23: tables.labs: The unit 'AGE' is also declared as a column",
+        "line 23: tables.labs: `unique=True` needs `max_rows_per_unit=1`",
+        "line 28: tables.labs.columns.age: `high` must be an integer",
+        "line 30: tables.none.columns: The section is missing",
+        "line 34: public_tables.icd: `source` is missing",
+        "line 35: public_tables.icd: Unknown key 'sorce'. Did you mean 'source'?",
+        "line 38: analysts.ana: `share` must be at most 1",
+        "line 40: analysts.b c: A name must have",
+        "line 40: analysts.b c: `share` is missing",
+        "line 42: Unknown key 'extra'",
     ]
     found = problems(BROKEN)
 
@@ -302,48 +302,48 @@ def test_every_problem_is_reported_at_once_with_its_line() -> None:
     ("said", "text"),
     [
         (
-            "the section [budget] is missing",
+            "The section `[budget]` is missing",
             MIN_TOML[MIN_TOML.index("[tables") :],
         ),
         (
-            "at least one Table is needed",
+            "At least one private table is needed",
             MIN_TOML[: MIN_TOML.index("[tables")],
         ),
         (
-            "accounting 'renyi' needs delta",
+            "Accounting 'renyi' needs a `delta`",
             MIN_TOML.replace("= 1", '= 1\naccounting = "renyi"'),
         ),
         ("t more than once", MIN_TOML + '[public_tables.T]\nsource = "t.csv"\n'),
-        ("budget: must be a section", MIN_TOML.replace("[budget]\nepsilon", "budget")),
-        ("tables.t: must be a section", "[budget]\nepsilon = 1\n[tables]\nt = 5\n"),
+        ("budget: This must be a section", MIN_TOML.replace("[budget]\nepsilon", "budget")),
+        ("tables.t: This must be a section", "[budget]\nepsilon = 1\n[tables]\nt = 5\n"),
         (
-            "columns: must be a section",
+            "columns: This must be a section",
             MIN_TOML.replace('{ x = { type = "bool" } }', "5"),
         ),
-        ("at least one column", MIN_TOML.replace('{ x = { type = "bool" } }', "{}")),
-        ("unit must be a plain name", MIN_TOML.replace('"id"', '"my id"')),
-        ("source must be a text", MIN_TOML.replace('"t.csv"', "5")),
+        ("At least one column", MIN_TOML.replace('{ x = { type = "bool" } }', "{}")),
+        ("`unit` must be a plain name", MIN_TOML.replace('"id"', '"my id"')),
+        ("`source` must be a string", MIN_TOML.replace('"t.csv"', "5")),
         (
-            "step must be at least",
+            "`step` must be at least",
             MIN_TOML.replace('"bool"', '"float", low=0, high=1, step=1e-30'),
         ),
-        ("unknown key 'low'", MIN_TOML.replace('"bool"', '"text", low = 0')),
+        ("Unknown key 'low'", MIN_TOML.replace('"bool"', '"text", low = 0')),
         (
-            "reuse must be 'own' or 'all'",
+            "`reuse` must be 'own' or 'all'",
             f'[ledger]\nurl = "x.db"\nreuse = "no"\n{MIN_TOML}',
         ),
-        ("limits: unknown key 'hour'", f"[limits]\nhour = 0.1\n{MIN_TOML}"),
-        ("budget: max_share_per_query must be at most 1", MIN_TOML.replace("1\n", LOOSE, 1)),
+        ("limits: Unknown key 'hour'", f"[limits]\nhour = 0.1\n{MIN_TOML}"),
+        ("budget: `max_share_per_query` must be at most 1", MIN_TOML.replace("1\n", LOOSE, 1)),
         (
-            "purposes.p: unknown key 'max_share_per_query'",
+            "purposes.p: Unknown key 'max_share_per_query'",
             f"[purposes.p]\nshare=1\nmax_share_per_query=1\n{MIN_TOML}",
         ),
-        ("limits: day must be", f"[limits]\nday = 0\n{MIN_TOML}"),
+        ("limits: `day` must be", f"[limits]\nday = 0\n{MIN_TOML}"),
         (
-            "purposes.p: month must be at most 1",
+            "purposes.p: `month` must be at most 1",
             f"[purposes.p]\nshare=1\nmonth=2\n{MIN_TOML}",
         ),
-        ("unit=ROW needs", MIN_TOML.replace('"id"', '"ROW"\nmax_rows_per_unit = 2')),
+        ("`unit=ROW` needs", MIN_TOML.replace('"id"', '"ROW"\nmax_rows_per_unit = 2')),
     ],
 )
 def test_each_problem_is_named(said: str, text: str) -> None:
@@ -355,22 +355,22 @@ def test_each_problem_is_named(said: str, text: str) -> None:
 
 def test_a_syntax_error_is_refused_with_its_line() -> None:
     """A syntax error is reported at the line where the parser found it."""
-    with pytest.raises(BadDeclaration, match=r"not TOML.*line 2"):
+    with pytest.raises(BadDeclaration, match=r"not TOML.*Line 2"):
         read("[budget]\nepsilon = \n")
 
 
 @pytest.mark.parametrize(
     ("said", "line"),
     [
-        ("numbers in the place of LOW and HIGH", "age = { low = LOW, high = HIGH }"),
-        ("dates in the place of YYYY-MM-DD", "day = { low = YYYY-MM-DD }"),
-        ('write as in unit = "person"', "unit = person"),
+        ("Replace LOW and HIGH with numbers", "age = { low = LOW, high = HIGH }"),
+        ("Replace YYYY-MM-DD with dates", "day = { low = YYYY-MM-DD }"),
+        ('write a value as in `unit = "person"`', "unit = person"),
         ("url", 'url = "postgresql://me:secret@db'),
     ],
 )
 def test_a_placeholder_is_reported(said: str, line: str) -> None:
     """The error shows the line of a placeholder with advice, but no part of an address."""
-    with pytest.raises(BadDeclaration, match="line 2") as caught:
+    with pytest.raises(BadDeclaration, match="Line 2") as caught:
         read(f"[budget]\n{line}\n")
 
     assert said in str(caught.value)

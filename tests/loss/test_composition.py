@@ -141,7 +141,7 @@ def test_known_value_of_the_source_documents() -> None:
 @pytest.mark.parametrize("bad", [-1, 1.5, "2", None, True])
 def test_a_bad_number_of_times_is_named(bad: int) -> None:
     """A number of times that is not an integer of at least 0 raises an error that names it."""
-    with pytest.raises(BadDeclaration, match="times must be"):
+    with pytest.raises(BadDeclaration, match="`times` must be"):
         repeat(PureLoss(1), bad)
 
 

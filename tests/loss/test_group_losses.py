@@ -65,5 +65,5 @@ def test_what_is_not_known_about_groups_is_refused(loss: Loss) -> None:
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "2", None])
 def test_a_bad_group_is_named(bad: int) -> None:
     """A group size that is not a positive integer raises an error that names it."""
-    with pytest.raises(BadDeclaration, match="size must be"):
+    with pytest.raises(BadDeclaration, match="`size` must be"):
         group(PureLoss(1), bad)

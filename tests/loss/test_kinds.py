@@ -132,46 +132,46 @@ def test_a_bad_size_is_named(bad: object) -> None:
         (lambda value: LaplaceLoss(value, 1), "epsilon"),
         (lambda value: RenyiLoss(2, value), "divergence"),
     ):
-        with pytest.raises(BadDeclaration, match=f"{name} must be"):
+        with pytest.raises(BadDeclaration, match=f"`{name}` must be"):
             kind(bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("bad", [0, -3, 1.0, 2**63, "1", None, True])
 def test_bad_steps_are_named(bad: int) -> None:
     """Steps that are not an integer from 1 to 2**63 - 1 raise an error that names them."""
-    with pytest.raises(BadDeclaration, match="steps must be"):
+    with pytest.raises(BadDeclaration, match="`steps` must be"):
         LaplaceLoss(1, bad)
 
 
 @pytest.mark.parametrize("bad", [1, 0.5, -1, math.nan, math.inf, "x", None])
 def test_a_bad_order_is_named(bad: object) -> None:
     """An order that is not a finite number above 1 raises an error that names it."""
-    with pytest.raises(BadDeclaration, match="order must be"):
+    with pytest.raises(BadDeclaration, match="`order` must be"):
         RenyiLoss(bad, 1)  # type: ignore[arg-type]
-    with pytest.raises(BadDeclaration, match="alpha must be"):
+    with pytest.raises(BadDeclaration, match="`alpha` must be"):
         PureLoss(1).renyi(bad)
 
 
 @pytest.mark.parametrize("bad", [1, 1.5, -1e-9, math.nan, math.inf, "x", None, True])
 def test_a_bad_probability_is_named(bad: object) -> None:
     """A delta or failure outside [0, 1) raises an error that names it."""
-    with pytest.raises(BadDeclaration, match="failure must be"):
+    with pytest.raises(BadDeclaration, match="`failure` must be"):
         ApproximateLoss(PureLoss(1), bad)  # type: ignore[arg-type]
-    with pytest.raises(BadDeclaration, match="delta must be"):
+    with pytest.raises(BadDeclaration, match="`delta` must be"):
         PureLoss(1).epsilon_at(bad)
 
 
 @pytest.mark.parametrize("bad", [-1, math.nan, math.inf, "x", None, True])
 def test_a_bad_epsilon_is_named(bad: object) -> None:
     """A curve evaluated at a negative or infinite epsilon raises an error that names it."""
-    with pytest.raises(BadDeclaration, match="epsilon must be"):
+    with pytest.raises(BadDeclaration, match="`epsilon` must be"):
         PureLoss(1).delta(bad)
 
 
 @pytest.mark.parametrize("bad", [1, None, "loss", PureLoss])
 def test_a_value_that_is_not_a_loss_is_named(bad: Loss) -> None:
     """Composing or wrapping a value that is not a loss raises an error that names the argument."""
-    with pytest.raises(BadDeclaration, match="losses must be"):
+    with pytest.raises(BadDeclaration, match="`losses` must be"):
         compose([bad])
-    with pytest.raises(BadDeclaration, match="inner must be"):
+    with pytest.raises(BadDeclaration, match="`inner` must be"):
         ApproximateLoss(bad, 0)

@@ -54,22 +54,24 @@ def test_a_share_is_read_as_typed(value: object) -> None:
 )
 def test_a_bad_share_is_named(bad: object) -> None:
     """A request that is not a number above 0, or is below one unit, raises an error."""
-    with pytest.raises(BadDeclaration, match="share must be"):
+    with pytest.raises(BadDeclaration, match="`share` must be"):
         Share.floor(bad)
 
 
 def test_the_smallest_share_is_reported_where_it_matters() -> None:
     """Only the error for a share that is too small reports the smallest share."""
-    with pytest.raises(BadDeclaration, match=r'above 0 and at most 1, such as "5%", got 5000'):
+    with pytest.raises(
+        BadDeclaration, match=r'greater than 0 and at most 1, such as 0.05 or "5%"; got 5000'
+    ):
         Share.floor(5000)
-    with pytest.raises(BadDeclaration, match=f"share must be at least 1/{UNITS} of the budget"):
+    with pytest.raises(BadDeclaration, match=f"`share` must be at least 1/{UNITS};"):
         Share.floor(1e-30)
 
 
 @pytest.mark.parametrize("bad", [-1, 1.0, 2**63, "1", None, True])
 def test_bad_units_are_named(bad: int) -> None:
     """Units that are not an integer of at most 63 bits raise an error that names them."""
-    with pytest.raises(BadDeclaration, match="units must be"):
+    with pytest.raises(BadDeclaration, match="`units` must be"):
         Share(bad)
 
 

@@ -136,5 +136,5 @@ def test_weights_are_determinants() -> None:
 )
 def test_flat_bodies_are_refused(corners: list[list[int]]) -> None:
     """Corners that do not span all dimensions are refused."""
-    with pytest.raises(BadDeclaration, match="corners must span all"):
+    with pytest.raises(BadDeclaration, match="`corners` must span all"):
         triangulate(points(corners))

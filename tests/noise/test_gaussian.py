@@ -105,14 +105,14 @@ def test_a_draw_rounds_the_normal_number_of_its_digits(
 @pytest.mark.parametrize("sigma_squared", [10**30 + 1, Fraction(10**32), 10**400])
 def test_a_sigma_beyond_the_integers_is_refused(sigma_squared: object) -> None:
     """A sigma whose noise could exceed 64 bits raises an error that names the argument."""
-    with pytest.raises(BadDeclaration, match=r"sigma_squared must be at most 1e\+30"):
+    with pytest.raises(BadDeclaration, match=r"`sigma_squared` must be at most 1e\+30"):
         RoundedGaussian(sigma_squared)  # type: ignore[arg-type]  # callers pass what they like
 
 
 @pytest.mark.parametrize("sigma_squared", [0, -1, math.nan, math.inf, "x", None, True, 0.0])
 def test_a_sigma_that_is_no_positive_number_is_refused(sigma_squared: object) -> None:
     """A sigma squared that is not a finite positive number raises an error that names it."""
-    with pytest.raises(BadDeclaration, match="sigma_squared must be a finite number above 0"):
+    with pytest.raises(BadDeclaration, match="`sigma_squared` must be a finite number"):
         RoundedGaussian(sigma_squared)  # type: ignore[arg-type]  # callers pass what they like
 
 

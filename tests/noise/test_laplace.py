@@ -128,14 +128,14 @@ def test_an_array_saturates_where_one_draw_does_not() -> None:
 @pytest.mark.parametrize("scale", [10**15 + 1, Fraction(10**16), 10**400, "1e16"])
 def test_a_scale_beyond_the_integers_is_refused(scale: object) -> None:
     """A scale whose noise could exceed 64 bits raises an error that names the argument."""
-    with pytest.raises(BadDeclaration, match=r"scale must be at most 1e\+15"):
+    with pytest.raises(BadDeclaration, match=r"`scale` must be at most 1e\+15"):
         DiscreteLaplace(scale)  # type: ignore[arg-type]  # callers pass what they like
 
 
 @pytest.mark.parametrize("scale", [0, -1, math.nan, math.inf, "x", None, True, 0.0])
 def test_a_scale_that_is_no_positive_number_is_refused(scale: object) -> None:
     """A scale that is not a finite positive number raises an error that names it."""
-    with pytest.raises(BadDeclaration, match="scale must be a finite number above 0"):
+    with pytest.raises(BadDeclaration, match="`scale` must be a finite number greater than 0"):
         DiscreteLaplace(scale)  # type: ignore[arg-type]  # callers pass what they like
 
 

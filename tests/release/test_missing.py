@@ -72,10 +72,10 @@ def test_a_core_install_names_missing_packages(tmp_path: Path) -> None:
 
     assert 16 == len(said)
     assert {"missing-package"} == {line.split(" | ")[0] for line in said}
-    assert all("; type pip install " in line for line in said)
-    frames = "a frame like this needs pandas; type pip install pandas, or take .rows and"
+    assert all(". Run `pip install " in line for line in said)
+    frames = "This DataFrame needs pandas. Run `pip install pandas`, or use `.rows` and"
     assert frames in said[0]
-    assert 'statistics need SciPy; type pip install "confide[statistics]"' in said[-1]
+    assert 'Statistics need SciPy. Run `pip install "confide[statistics]"`.' in said[-1]
     assert "left 9/10" == left
 
 
@@ -124,5 +124,5 @@ def test_a_remote_answer_names_missing_packages(
     monkeypatch.setitem(sys.modules, package, None)
     name = {"pyarrow": "arrow"}.get(package, package)
 
-    with pytest.raises(BadDeclaration, match=f"type pip install {package}, or take"):
+    with pytest.raises(BadDeclaration, match=f"Run `pip install {package}`, or use"):
         getattr(answer, f"to_{name}")()

@@ -19,7 +19,18 @@ HELPS = re.compile(
     r"|are (?:allowed|cast|INNER|joined|made|written))\b|\{(?:hint|advice|restore)\}"
 )
 # Modules and packages whose messages are complete sentences.
-SENTENCES: tuple[str, ...] = ("engines", "intake", "ledger")
+SENTENCES: tuple[str, ...] = (
+    "declare",
+    "engines",
+    "errors",
+    "exact",
+    "intake",
+    "lazy",
+    "ledger",
+    "loss",
+    "mechanisms",
+    "noise",
+)
 HOLES = re.compile(r"\{[^}]*\}")
 
 

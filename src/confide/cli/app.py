@@ -332,7 +332,7 @@ def token(
     config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Make a token for the server, and print it once."""
-    require_extra("confide.server", "server", "tokens need")
+    require_extra("confide.server", "server", "Tokens need")
     if listed:
         servers.list_tokens(Console(), config)
     elif name is None:

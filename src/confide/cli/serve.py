@@ -39,7 +39,7 @@ GRACE_SECONDS: Final = 120
 
 def run_server(console: Console, config: Path, host: str, port: int, workers: int) -> None:
     """Serve until interrupted, then finish the running queries."""
-    uvicorn = require_extra("uvicorn", "server", "a server needs")
+    uvicorn = require_extra("uvicorn", "server", "A server needs")
     server_app.check_declared(read_toml(config))
     _check_address(host, port)
     os.environ[server_app.CONFIG_VARIABLE] = str(config.resolve())
@@ -87,13 +87,13 @@ def run_tools(config: Path, url: str | None) -> None:
     With a ``url``, the tools query that server. Otherwise they query the declaration's own curator,
     within the token's limits.
     """
-    require_extra("confide.mcp", "mcp", "tools for agents need")
+    require_extra("confide.mcp", "mcp", "Tools for agents need")
     token = read_token()
     if url is not None:
         remote = mcp.HttpBackend(open_connection(url, for_tools=True))
         mcp.make_tools(lambda _: remote).run("stdio")
         return
-    require_extra("confide.server", "server,mcp", "tools beside the data need")
+    require_extra("confide.server", "server,mcp", "Tools for agents next to the data need")
     declaration = read_toml(config)
     curator, tokens = server_app.open_curator(declaration), server_app.open_tokens(declaration)
     service = services.Service(curator, tokens, declaration.server, declaration.boards)

@@ -404,7 +404,7 @@ def _retry_advice(body: dict[str, Any] | None) -> str:
 
 
 def _import_http() -> Any:
-    return require_package("httpx2", "a connection needs httpx2", '"confide[server]"')
+    return require_package("httpx2", "A connection needs httpx2", '"confide[server]"')
 
 
 def _amount(given: Number) -> float | str:

@@ -61,10 +61,12 @@ class Budget:
         object.__setattr__(self, "delta", probability("delta", delta))
         if accounting not in ACCOUNTINGS:
             raise BadDeclaration(
-                f"accounting must be auto, pure, gaussian or renyi, got {accounting!r}"
+                f"`accounting` must be auto, pure, gaussian, or renyi; got {accounting!r}."
             )
         if accounting in DELTA_ACCOUNTINGS and not self.delta:
-            raise BadDeclaration(f"accounting {accounting!r} needs delta above 0, got {delta!r}")
+            raise BadDeclaration(
+                f"Accounting {accounting!r} needs a `delta` greater than 0; got {delta!r}."
+            )
         object.__setattr__(self, "accounting", accounting)
         most = read_share("max_share_per_query", max_share_per_query)
         object.__setattr__(self, "max_share_per_query", most.fraction)
@@ -122,12 +124,12 @@ class Limit:
         max_share_per_query: Number | Share | None = None,
         **windows: Number | Share,
     ) -> None:
-        allowed = "a limit has a share and day, week, month or year"
+        advice = "A limit has a share, and shares for day, week, month, or year."
         own = max_share_per_query
         most = None if own is None else read_share("max_share_per_query", own)
         object.__setattr__(self, "max_share_per_query", most)
         object.__setattr__(self, "share", read_share("share", share))
-        object.__setattr__(self, "windows", _read_windows(windows, allowed))
+        object.__setattr__(self, "windows", _read_windows(windows, advice))
 
     def items(self) -> Iterator[tuple[Window | None, Share]]:
         """Yield each window with its limit; None stands for all time."""
@@ -185,9 +187,9 @@ class Limits:
         **windows: Number | Share,
     ) -> None:
         if reuse not in REUSE_OPTIONS:
-            raise BadDeclaration(f"reuse must be 'own' or 'all', got {reuse!r}")
-        allowed = "limits for all together are day, week, month or year"
-        object.__setattr__(self, "windows", _read_windows(windows, allowed))
+            raise BadDeclaration(f"`reuse` must be 'own' or 'all'; got {reuse!r}.")
+        advice = "The limits for all analysts together are day, week, month, and year."
+        object.__setattr__(self, "windows", _read_windows(windows, advice))
         object.__setattr__(self, "analysts", _read_limits("analyst", analysts))
         object.__setattr__(self, "purposes", _read_limits("purpose", purposes))
         for name, limit in self.purposes.items():
@@ -219,8 +221,8 @@ class Limits:
             if name and known and name not in known:
                 listed = ", ".join(sorted(known))
                 raise BadDeclaration(
-                    f"nobody declared the {scope} {name!r}; declared: {listed}; add "
-                    f"[{scope}s.{_toml_key(name)}] to confide.toml"
+                    f"Unknown {scope} {name!r}. Declared: {listed}. To add it, create "
+                    f"`[{scope}s.{_toml_key(name)}]` in `confide.toml`."
                 )
 
     def rules(self, analyst: str, purpose: str) -> list[LimitRule]:
@@ -252,15 +254,15 @@ def read_share(name: str, value: object) -> Share:
         except BadDeclaration as error:
             raise BadDeclaration(str(error).replace("share", name, 1)) from None
     if share > FULL_SHARE:
-        raise BadDeclaration(f"{name} must be at most 1, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be at most 1; got {value!r}.")
     return share
 
 
-def _read_windows(given: Mapping[str, Number | Share], allowed: str) -> Mapping[Window, Share]:
-    """Return limits by window; the error for an unknown window ends with ``allowed``."""
+def _read_windows(given: Mapping[str, Number | Share], advice: str) -> Mapping[Window, Share]:
+    """Return limits by window; the error for an unknown window ends with ``advice``."""
     unknown = sorted(set(given) - set(Window))
     if unknown:
-        raise BadDeclaration(f"{unknown[0]} is not understood; {allowed}")
+        raise BadDeclaration(f"Unknown limit `{unknown[0]}`. {advice}")
     return MappingProxyType(
         {Window(name): read_share(name, value) for name, value in given.items()}
     )
@@ -289,7 +291,10 @@ def _toml_key(name: str) -> str:
 
 
 def _name_error(scope: str, name: object) -> str:
-    return f"the name of each {scope} has letters, digits and _ . @ -, at most 63, got {name!r}"
+    return (
+        f"The name of each {scope} must have at most 63 letters, digits, and `_ . @ -`; got "
+        f"{name!r}."
+    )
 
 
 C = TypeVar("C", bound=type)

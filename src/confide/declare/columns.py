@@ -81,7 +81,8 @@ class Float:
         _check_order(least, most)
         if max(-least, most) > MAX_FLOAT:
             raise BadDeclaration(
-                "bounds must be numbers that a double can hold, at most 1.7e308 either way"
+                "Bounds must be from -1.7e308 to 1.7e308, so that a double can represent them; "
+                "got a number outside."
             )
         exact_step = positive("step", step) if step is not None else finest_step(least, most)
         if (
@@ -90,10 +91,12 @@ class Float:
             and not 1 <= (most - least) / exact_step <= MAX_INTEGER
         ):
             raise BadDeclaration(
-                f"step must be at least 2**-53 of the range, and at most all of it, got {step!r}"
+                f"`step` must be at least 2**-53 of the range and at most the range; got {step!r}."
             )
         if step is not None and exact_step < MIN_STEP:
-            raise BadDeclaration(f"step must be at least 1e-300, got {step!r}; use larger units")
+            raise BadDeclaration(
+                f"`step` must be at least 1e-300. Use larger units of measurement; got {step!r}."
+            )
         for name, value in (("low", least), ("high", most), ("step", exact_step)):
             object.__setattr__(self, name, value)
 
@@ -119,15 +122,13 @@ class Category:
         are_texts = all(isinstance(value, str) for value in known)
         if not listed or not (are_texts or all(map(_is_integer, known))):
             raise BadDeclaration(
-                "values must be a list of at least one value, either strings or integers, got "
-                f"{values!r}"
+                "`values` must be a list of at least one value, either strings or integers; got "
+                f"{values!r}."
             )
         if not are_texts:
             listed = tuple(None if value is None else _read_code(value) for value in listed)
         if len(set(listed)) != len(listed):
-            raise BadDeclaration(
-                "values must differ from each other, got one twice; list each once"
-            )
+            raise BadDeclaration("`values` must differ from each other. List each value only once.")
         object.__setattr__(self, "values", listed)
 
     @property
@@ -190,12 +191,12 @@ def _is_integer(value: object) -> bool:
 
 def _read_code(value: object) -> int:
     """Return a category's integer; beyond 2**53, floats in the data could not distinguish them."""
-    return integer("each of the values", value, low=1 - MAX_INTEGER, high=MAX_INTEGER - 1)
+    return integer("values", value, low=1 - MAX_INTEGER, high=MAX_INTEGER - 1)
 
 
 def _check_order(low: object, high: object) -> None:
     if low > high:  # type: ignore[operator]  # both are of the same ordered type
-        raise BadDeclaration(f"bounds need low <= high, got low={low}, high={high}")
+        raise BadDeclaration(f"`low` must be at most `high`; got low={low}, high={high}.")
 
 
 def read_day(name: str, value: object) -> date:
@@ -207,4 +208,4 @@ def read_day(name: str, value: object) -> date:
             pass
     elif type(value) is date:
         return value
-    raise BadDeclaration(f"{name} must be a day such as '2020-01-31', got {value!r}")
+    raise BadDeclaration(f"`{name}` must be a date such as '2020-01-31'; got {value!r}.")

@@ -48,7 +48,7 @@ class ServerSettings:
         integer("workers", self.workers, low=1, high=MAX_WORKERS)
         integer("largest_body", self.largest_body, low=1_024, high=MAX_BODY_SIZE)
         if not self.longest_wait:
-            raise BadDeclaration('longest_wait must be above zero, such as "60s"')
+            raise BadDeclaration('`longest_wait` must be greater than 0, such as "60s".')
 
 
 def read_duration(name: str, value: object) -> Fraction:
@@ -61,7 +61,9 @@ def read_duration(name: str, value: object) -> Fraction:
         return value
     found = DURATION.match(value) if isinstance(value, str) else None
     if found is None:
-        raise BadDeclaration(f'{name} must be a time, "2s", "500ms" or "1min", got {value!r}')
+        raise BadDeclaration(
+            f'`{name}` must be a duration such as "2s", "500ms", or "1min"; got {value!r}.'
+        )
     return Fraction(found[1]) * SECONDS[found[2]]
 
 
@@ -71,7 +73,8 @@ def read_origins(_: str, value: object) -> tuple[str, ...]:
     for one in value if isinstance(value, list | tuple) else [value]:
         if not isinstance(one, str) or not ORIGIN.match(one):
             raise BadDeclaration(
-                f'allowed_origins must list addresses such as "https://example.org", got {one!r}'
+                '`allowed_origins` must list web origins such as "https://example.org"; got '
+                f"{one!r}."
             )
         origins.append(one)
     return tuple(origins)
@@ -101,4 +104,4 @@ class BoardSettings:
         read_name("name", self.name)
         integer("submissions", self.submissions, low=1, high=MAX_SUBMISSIONS)
         if Path(self.labels).suffix.lower() != ".csv":
-            raise BadDeclaration(f"labels must be a .csv file, got {Path(self.labels).name!r}")
+            raise BadDeclaration(f"`labels` must be a .csv file; got {Path(self.labels).name!r}.")

@@ -70,9 +70,9 @@ class Table:
         groups = rows if max_groups_per_unit is None else max_groups_per_unit
         groups = min(rows, integer("max_groups_per_unit", groups, low=1, high=MAX_ROWS))
         if unique and rows != 1:
-            raise BadDeclaration(f"unique=True needs max_rows_per_unit=1, got {rows}")
+            raise BadDeclaration(f"`unique=True` needs `max_rows_per_unit=1`; got {rows}.")
         if isinstance(unit, Row) and rows != 1:
-            raise BadDeclaration(f"unit=ROW needs max_rows_per_unit=1, got {rows}")
+            raise BadDeclaration(f"`unit=ROW` needs `max_rows_per_unit=1`; got {rows}.")
         values = {
             "name": read_name("name", name),
             "source": source,
@@ -88,8 +88,8 @@ class Table:
             object.__setattr__(self, key, value)
         if str(self.unit).lower() in map(str.lower, self.columns) and not isinstance(unit, Row):
             raise BadDeclaration(
-                f"unit {unit!r} is declared as a column of {name!r} too; leave it out of columns: "
-                "who a row is about may be counted and joined on, never shown"
+                f"The unit {unit!r} is also declared as a column of {name!r}. Remove it from "
+                "`columns`: units can be counted and joined on, but never shown."
             )
 
     def names_of(self, *kinds: type[Column]) -> tuple[str, ...]:
@@ -120,25 +120,26 @@ def read_name(argument: str, name: object) -> str:
     """Return ``name`` if it is plain, or raise BadDeclaration, which mentions ``argument``."""
     if not isinstance(name, str) or not NAME.match(name):
         raise BadDeclaration(
-            f"{argument} must be a plain name (letters, digits, underscores, at most 63, "
-            f"no digit first), got {name!r}"
+            f"`{argument}` must be a plain name of at most 63 letters, digits, and underscores, "
+            f"without a digit at the start; got {name!r}."
         )
     return name
 
 
 def _read_columns(columns: object) -> Mapping[str, Column]:
     if not isinstance(columns, Mapping) or not columns:
-        raise BadDeclaration(f"columns must map at least one name to its type, got {columns!r}")
+        raise BadDeclaration(f"`columns` must map at least one name to its type; got {columns!r}.")
     for name, column in columns.items():
         read_name("columns", name)
         if not isinstance(column, Int | Float | Category | Text | Bool | Date):
             raise BadDeclaration(
-                f"column {name!r} must be Int, Float, Category, Text, Bool or Date, got {column!r}"
+                f"Column {name!r} must be an `Int`, `Float`, `Category`, `Text`, `Bool`, or "
+                f"`Date`; got {column!r}."
             )
     if len({name.lower() for name in columns}) != len(columns):
         raise BadDeclaration(
-            "columns must differ by more than capitals, got two alike; rename one, also in the "
-            "source"
+            "Column names must differ by more than case, but two are alike. Rename one, also in "
+            "the source."
         )
     return MappingProxyType(dict(columns))
 
@@ -156,23 +157,27 @@ class Catalog:
 
     def __init__(self, tables: Iterable[Table | PublicTable]) -> None:
         if isinstance(tables, Table | PublicTable):
-            raise BadDeclaration(f"tables must be a list: write [{tables.name}]")
+            raise BadDeclaration(f"`tables` must be a list. Write `[{tables.name}]`.")
         if not isinstance(tables, Iterable):
-            raise BadDeclaration(f"tables must be a list of Table and PublicTable, got {tables!r}")
+            raise BadDeclaration(
+                f"`tables` must be a list of `Table` and `PublicTable` objects; got {tables!r}."
+            )
         listed = list(tables)
         for table in listed:
             if not isinstance(table, Table | PublicTable):
-                raise BadDeclaration(f"tables must be Table or PublicTable, got {table!r}")
+                raise BadDeclaration(
+                    f"`tables` must contain `Table` and `PublicTable` objects; got {table!r}."
+                )
         names = [table.name.lower() for table in listed]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise BadDeclaration(
-                f"table names must differ by more than capitals, got {', '.join(twice)} more than "
-                "once; rename one"
+                "Table names must differ by more than case. Rename one; got "
+                f"{', '.join(twice)} more than once."
             )
         private = {table.name: table for table in listed if isinstance(table, Table)}
         if not private:
-            raise BadDeclaration("at least one Table is needed; only public tables were given")
+            raise BadDeclaration("At least one private table is needed. Add a `Table`.")
         public = {table.name: table for table in listed if isinstance(table, PublicTable)}
         object.__setattr__(self, "private", MappingProxyType(private))
         object.__setattr__(self, "public", MappingProxyType(public))

@@ -70,10 +70,13 @@ def read_toml(path: str | Path) -> Declaration:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise BadDeclaration(
-            f"{file} cannot be read ({reason}); write one, or let `confide init DATA` draft it"
+            f"`{file}` cannot be read ({reason}). Write this file, or run `confide init DATA` to "
+            "draft it."
         ) from error
     except UnicodeDecodeError as error:
-        raise BadDeclaration(f"{file} must be text in UTF-8; save it so in your editor") from error
+        raise BadDeclaration(
+            f"`{file}` must be text in UTF-8. Save it in this encoding in your editor."
+        ) from error
     return parse_toml(content, name=str(file), folder=file.resolve().parent)
 
 
@@ -86,9 +89,9 @@ def parse_toml(content: str, *, name: str, folder: Path) -> Declaration:
         values = tomllib.loads(content)
     except tomllib.TOMLDecodeError as error:
         advice = explain_error(content, error)
-        raise BadDeclaration(f"{name} is not TOML: {advice}") from error
+        raise BadDeclaration(f"`{name}` is not TOML. {advice}") from error
     except RecursionError as error:
-        raise BadDeclaration(f"{name} is not TOML: nested too deeply; mend it there") from error
+        raise BadDeclaration(f"`{name}` is nested too deeply. Use fewer levels.") from error
     return _Reader(Problems(Lines(content)), folder).declaration(values, name)
 
 
@@ -114,14 +117,14 @@ def _unit(name: str, value: object) -> str | Row:
 
 def _accounting(name: str, value: object) -> str:
     if value not in ACCOUNTINGS:
-        raise BadDeclaration(f"{name} must be auto, pure, gaussian or renyi, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be auto, pure, gaussian, or renyi; got {value!r}.")
     return str(value)
 
 
 def _category(values: Any, *, null: bool = False) -> Category:
     if not isinstance(values, list):
         raise BadDeclaration(
-            f"values must be a list of strings or of integers, such as [1, 2], got {values!r}"
+            f"`values` must be a list of strings or of integers, such as [1, 2]; got {values!r}."
         )
     return Category([*values, None] if null else values)
 
@@ -131,48 +134,51 @@ def _any_value(_: str, value: object) -> object:
 
 
 COLUMN_EXAMPLE: Final = 'age = { type = "int", low = 0, high = 120 }'
-LOW_EXAMPLE: Final = "low = 0, or what is the least possible"
-HIGH_EXAMPLE: Final = "high = 120, or what is the most possible"
+LOW_ADVICE: Final = "Write the lowest possible value, such as `low = 0`."
+HIGH_ADVICE: Final = "Write the highest possible value, such as `high = 120`."
 COLUMNS: Final[dict[str, tuple[Any, dict[str, Field]]]] = {
     "int": (
         Int,
-        {"low": Field(_integer, LOW_EXAMPLE), "high": Field(_integer, HIGH_EXAMPLE)},
+        {"low": Field(_integer, LOW_ADVICE), "high": Field(_integer, HIGH_ADVICE)},
     ),
     "float": (
         Float,
         {
-            "low": Field(_real, LOW_EXAMPLE),
-            "high": Field(_real, HIGH_EXAMPLE),
+            "low": Field(_real, LOW_ADVICE),
+            "high": Field(_real, HIGH_ADVICE),
             "step": Field(positive),
         },
     ),
     "category": (
         _category,
-        {"values": Field(_any_value, 'values = ["A", "B"]'), "null": Field(flag)},
+        {"values": Field(_any_value, 'Write `values = ["A", "B"]`.'), "null": Field(flag)},
     ),
     "text": (Text, {}),
     "bool": (Bool, {}),
     "date": (
         Date,
-        {"low": Field(read_day, "low = 2020-01-01"), "high": Field(read_day, "high = 2026-12-31")},
+        {
+            "low": Field(read_day, "Write the first date, such as `low = 2020-01-01`."),
+            "high": Field(read_day, "Write the last date, such as `high = 2026-12-31`."),
+        },
     ),
 }
 BUDGET: Final = {
-    "epsilon": Field(positive, "epsilon = 1.0: what may be spent in all"),
+    "epsilon": Field(positive, "Write the total privacy budget, such as `epsilon = 1.0`."),
     "delta": Field(probability),
     "accounting": Field(_accounting),
     "neighbours": Field(lambda name, value: Neighbours.of(text(name, value))),
     "max_share_per_query": Field(read_share),
 }
 LEDGER: Final = {
-    "url": Field(text, 'url = "sqlite:///ledger.db"'),
+    "url": Field(text, 'Write `url = "sqlite:///ledger.db"`.'),
     "anchor": Field(text),
     "reuse": Field(lambda name, value: Limits(reuse=text(name, value)).reuse),
 }
 TABLE: Final = {
-    "source": Field(text, 'source = "visits.parquet"'),
+    "source": Field(text, 'Write a file name, such as `source = "visits.parquet"`.'),
     "unit": Field(
-        _unit, 'unit = "COLUMN", the one that tells whom a row is about, or unit = "ROW"'
+        _unit, 'Write the column that identifies a person, `unit = "COLUMN"`, or `unit = "ROW"`.'
     ),
     "max_rows_per_unit": Field(_positive_integer),
     "max_groups_per_unit": Field(_positive_integer),
@@ -180,7 +186,10 @@ TABLE: Final = {
     "nonnegative": Field(flag),
     "version": Field(_version),
 }
-PUBLIC_TABLE: Final = {"source": Field(text, 'source = "icd.csv"'), "version": Field(_version)}
+PUBLIC_TABLE: Final = {
+    "source": Field(text, 'Write a file name, such as `source = "icd.csv"`.'),
+    "version": Field(_version),
+}
 SERVER: Final = {
     "answer_after": Field(read_duration),
     "longest_wait": Field(read_duration),
@@ -190,17 +199,20 @@ SERVER: Final = {
     "allowed_origins": Field(read_origins),
 }
 HOLDOUT: Final = {
-    "labels": Field(text, 'labels = "labels.csv"'),
-    "column": Field(text, 'column = "label"'),
-    "state": Field(text, 'state = "board.db"'),
-    "submissions": Field(_positive_integer, "submissions = 100"),
+    "labels": Field(text, 'Write a file name, such as `labels = "labels.csv"`.'),
+    "column": Field(text, 'Write `column = "label"`.'),
+    "state": Field(text, 'Write a file name, such as `state = "board.db"`.'),
+    "submissions": Field(_positive_integer, "Write `submissions = 100`."),
     "metric": Field(text),
     "high": Field(positive),
     "tau": Field(probability),
     "beta": Field(probability),
 }
 WINDOWS: Final = {str(window): Field(read_share) for window in Window}
-LIMIT: Final = {"share": Field(read_share, "share = 0.25, a part of the budget"), **WINDOWS}
+LIMIT: Final = {
+    "share": Field(read_share, 'Write a share of the budget, such as `share = "25%"`.'),
+    **WINDOWS,
+}
 ANALYST: Final = {**LIMIT, "max_share_per_query": Field(read_share)}
 
 
@@ -219,7 +231,7 @@ class _Reader:
         parts = {key: part for key, part in read.items() if part is not None}
         if "budget" not in read:
             self.problems.add(
-                (), "the section [budget] is missing; write [budget] and below it epsilon = 1.0"
+                (), "The section `[budget]` is missing. Write it, and below it `epsilon = 1.0`."
             )
         budget, neighbours = self._budget(parts.get("budget"))
         ledger = self._ledger(parts.get("ledger"))
@@ -233,7 +245,9 @@ class _Reader:
             self.problems.attempt(("tables",), lambda: Catalog([*known, *known_public]))
         self.problems.raise_all(name)
         if budget is None:
-            raise BadDeclaration(f"{name} declares no budget; write [budget] and epsilon = 1.0")
+            raise BadDeclaration(
+                f"`{name}` declares no budget. Write `[budget]`, and below it `epsilon = 1.0`."
+            )
         return Declaration(
             tuple(known),
             tuple(known_public),
@@ -292,7 +306,9 @@ class _Reader:
             path = (key, name)
             read = self._read(path, part, fields)
             if not NAME.match(name):
-                self.problems.add(path, "a name has letters, digits and _ . @ -, at most 63")
+                self.problems.add(
+                    path, "A name must have at most 63 letters, digits, and `_ . @ -`."
+                )
             elif read is not None:
                 limits[name] = Limit(**read)
         return limits
@@ -320,29 +336,31 @@ class _Reader:
         So the checks of the whole table still run, and their problems are reported as well.
         """
         if "columns" not in part:
-            self.problems.add(path, f"the section is missing; write in it {COLUMN_EXAMPLE}")
+            self.problems.add(path, f"The section is missing. Write in it `{COLUMN_EXAMPLE}`.")
             return None
         listed = self.problems.section(path, part["columns"])
         if listed is None:
             return None
         if not listed:
-            self.problems.add(path, f"at least one column is needed; write {COLUMN_EXAMPLE}")
+            self.problems.add(path, f"At least one column is needed. Write `{COLUMN_EXAMPLE}`.")
         columns: dict[str, Column] = {}
         for name, values in listed.items():
             column_path = (*path, name)
             column = self._column(column_path, values)
-            if self.problems.attempt(column_path, partial(read_name, "the name", name)):
+            if self.problems.attempt(column_path, partial(read_name, "name", name)):
                 columns[name] = column if column is not None else Text()
         return columns or None
 
     def _column(self, path: KeyPath, values: object) -> Column | None:
         if not isinstance(values, dict) or "type" not in values:
-            self.problems.add(path, f"must say its type, such as {COLUMN_EXAMPLE}, got {values!r}")
+            self.problems.add(
+                path, f"A column must have a type, such as `{COLUMN_EXAMPLE}`; got {values!r}."
+            )
             return None
         kind = values["type"]
         if not isinstance(kind, str) or kind not in COLUMNS:
             known = ", ".join(COLUMNS)
-            self.problems.add(path, f"type must be one of {known}, got {kind!r}")
+            self.problems.add(path, f"`type` must be one of {known}; got {kind!r}.")
             return None
         make, fields = COLUMNS[kind]
         self.problems.check_keys(path, values, ["type", *fields])

@@ -29,12 +29,12 @@ Token = tuple[str, int]
 ERROR_POSITION: Final = re.compile(r"\(at line (\d+), column (\d+)\)")
 MAX_EXCERPT_LENGTH: Final = 100
 PLACEHOLDERS: Final = {
-    "LOW": "write numbers in the place of LOW and HIGH",
-    "HIGH": "write numbers in the place of LOW and HIGH",
-    "YYYY-MM-DD": "write dates in the place of YYYY-MM-DD, such as 2020-01-31",
+    "LOW": "Replace LOW and HIGH with numbers.",
+    "HIGH": "Replace LOW and HIGH with numbers.",
+    "YYYY-MM-DD": "Replace YYYY-MM-DD with dates, such as 2020-01-31.",
 }
 """The placeholders that `confide init` writes, with advice for each."""
-VALUE_EXAMPLES: Final = 'unit = "person" and low = 2020-01-31'
+VALUE_EXAMPLES: Final = '`unit = "person"` or `low = 2020-01-31`'
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -76,21 +76,23 @@ def explain_error(text: str, error: Exception) -> str:
     ...     tomllib.loads("age = { low = LOW, high = 9 }")
     ... except tomllib.TOMLDecodeError as error:
     ...     print(explain_error("age = { low = LOW, high = 9 }", error))
-    line 1: age = { low = LOW, high = 9 }: write numbers in the place of LOW and HIGH
+    Line 1 is `age = { low = LOW, high = 9 }`. Replace LOW and HIGH with numbers.
     """
     place = ERROR_POSITION.search(str(error))
     if place is None:
-        return f"{error}; mend it there"
+        return f"{error}. Fix it there."
     written = text.splitlines()[int(place[1]) - 1 : int(place[1])]
     shown = written[0].strip()[:MAX_EXCERPT_LENGTH] if written else ""
     if "://" in shown:  # a URL may contain a password
         shown = shown.partition("=")[0].strip()
     hint = next((advice for blank, advice in PLACEHOLDERS.items() if blank in shown), None)
     if hint is None:
-        what = str(error).partition(" (at ")[0].lower()
-        cure = f"write as in {VALUE_EXAMPLES}" if what == "invalid value" else "mend it there"
-        hint = f"{what}, at column {place[2]}; {cure}"
-    return f"line {place[1]}: {shown}: {hint}"
+        problem = str(error).partition(" (at ")[0]
+        if problem == "Invalid value":
+            hint = f"At column {place[2]}, write a value as in {VALUE_EXAMPLES}."
+        else:
+            hint = f"{problem}, at column {place[2]}. Fix it there."
+    return f"Line {place[1]} is `{shown}`. {hint}"
 
 
 def _statements(text: str) -> Iterator[tuple[KeyPath, int, bool]]:
@@ -141,13 +143,14 @@ MISSING: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A key of a section: a function that reads its value, and an example if it is required.
+    """A key of a section: a function that reads its value, and advice if the key is required.
 
-    The function takes the key and the value, and raises BadDeclaration for a bad value.
+    The function takes the key and the value, and raises BadDeclaration for a bad value. The advice
+    is a sentence to show if the key is missing.
     """
 
     read: Callable[[str, object], Any]
-    example: str = ""
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +184,14 @@ class Problems:
         """Return a section's keys and values, or None if the value is not a section."""
         if isinstance(value, dict):
             return value
-        self.add(path, f"must be a section, got {value!r}")
+        self.add(path, f"This must be a section; got {value!r}.")
         return None
 
     def check_keys(self, path: KeyPath, values: Mapping[str, object], known: list[str]) -> None:
         """Add a problem for each unknown key, with the most similar known key."""
         for key in values:
             if key not in known:
-                self.add((*path, key), f"unknown key {key!r}; {_suggest(key, known)}", shown=path)
+                self.add((*path, key), f"Unknown key {key!r}. {_suggest(key, known)}", shown=path)
 
     def read(
         self, path: KeyPath, values: Mapping[str, object], fields: Mapping[str, Field]
@@ -199,8 +202,8 @@ class Problems:
         for key, known in fields.items():
             value = values.get(key, MISSING)
             if value is MISSING:
-                if known.example:
-                    self.add(path, f"{key} is missing; write {known.example}")
+                if known.advice:
+                    self.add(path, f"`{key}` is missing. {known.advice}")
                     is_complete = False
                 continue
             before = len(self.found)
@@ -208,7 +211,7 @@ class Problems:
             if len(self.found) == before:
                 result[key] = got
             else:
-                is_complete = is_complete and not known.example
+                is_complete = is_complete and not known.advice
         return result if is_complete else None
 
     def raise_all(self, name: str) -> None:
@@ -217,23 +220,23 @@ class Problems:
             return
         count = "1 problem" if len(self.found) == 1 else f"{len(self.found)} problems"
         listed = "\n".join(f"  line {line}: {message}" for line, message in sorted(self.found))
-        raise BadDeclaration(f"{name} has {count}:\n{listed}")
+        raise BadDeclaration(f"`{name}` has {count}:\n{listed}")
 
 
 def text(name: str, value: object) -> str:
     """Return a string that is not empty, or raise BadDeclaration."""
     if not isinstance(value, str) or not value.strip():
-        raise BadDeclaration(f"{name} must be a text, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be a string that is not empty; got {value!r}.")
     return value
 
 
 def flag(name: str, value: object) -> bool:
     """Return a Boolean, or raise BadDeclaration."""
     if not isinstance(value, bool):
-        raise BadDeclaration(f"{name} must be true or false, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be true or false; got {value!r}.")
     return value
 
 
 def _suggest(key: str, known: list[str]) -> str:
     close = get_close_matches(key.lower(), known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known)}"
+    return f"Did you mean {close[0]!r}?" if close else f"Known keys: {', '.join(known)}."

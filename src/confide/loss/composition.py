@@ -231,20 +231,25 @@ def _group_one(loss: Loss, units: int) -> Loss:
         case GaussianLoss(mu_squared):
             return GaussianLoss(units**2 * mu_squared)
         case _:
-            raise Unpriceable(f"no bound for a group is known for {loss!r}; use another mechanism")
+            raise Unpriceable(
+                f"The loss of a group of units is not known for {loss!r}. Use another mechanism."
+            )
 
 
 def _group_approximate(loss: Loss, units: int) -> Loss:
     epsilon = loss.core.epsilon
     if not isinstance(epsilon, Fraction):
-        raise Unpriceable(f"a group of {units} needs a pure core where a failure is, got {loss!r}")
+        raise Unpriceable(
+            "If a guarantee can fail, the loss of a group of units is known for pure losses only. "
+            f"Use another mechanism; got {loss!r}."
+        )
     failure = loss.failure * units
     if epsilon:
         failure = loss.failure * bound_above(lambda: _growth(epsilon, units))
     if failure >= 1:
         raise Unpriceable(
-            f"a group of {units} has no guarantee left under {loss!r}; take a smaller group, or a "
-            "smaller delta"
+            f"For a group of {units} units, {loss!r} guarantees nothing. Use a smaller group or a "
+            "smaller delta."
         )
     return ApproximateLoss(PureLoss(units * epsilon) if epsilon else compose([]), failure)
 

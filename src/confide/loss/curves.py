@@ -111,7 +111,7 @@ def _read_delta(delta: object) -> Fraction:
     """Return ``delta`` as a fraction; raise BadDeclaration if it is below 2**-4096."""
     value = probability("delta", delta, zero=False)
     if value < TINY:
-        raise BadDeclaration("delta must be at least 2**-4096 (1e-1233), got a smaller one")
+        raise BadDeclaration("`delta` must be at least 2**-4096 (1e-1233); got a smaller number.")
     return value
 
 

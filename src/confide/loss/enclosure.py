@@ -49,7 +49,7 @@ def enclose(real: Callable[[], arb]) -> arb:
             if found.rel_accuracy_bits() >= BITS:
                 return found
         precision *= 2
-    raise Fault(f"no enclosure of {BITS} bits was found with {_MAX_PRECISION} bits of work")
+    raise Fault(f"No enclosure of {BITS} bits was found with {_MAX_PRECISION} bits of precision.")
 
 
 def bound_above(real: Callable[[], arb]) -> Fraction:

@@ -60,10 +60,10 @@ class Filter:
         self._open()
         self._set(delta_spent=probability("delta_spent", self.delta_spent))
         if _read_share("spent", self.spent).units > UNITS:
-            raise BadDeclaration(f"spent must be a share of at most 1, got {self.spent!r}")
+            raise BadDeclaration(f"`spent` must be a share of at most 1; got {self.spent!r}.")
         if self.delta_spent > self.delta_pot:
             raise BadDeclaration(
-                f"delta_spent must be at most {self.delta_pot}, got {self.delta_spent}"
+                f"`delta_spent` must be at most {self.delta_pot}; got {self.delta_spent}."
             )
 
     def _open(self) -> None:
@@ -106,8 +106,8 @@ class Filter:
         amount = self._amount(read_loss("loss", loss).core)
         if not isinstance(amount, Fraction):
             raise Unpriceable(
-                f"a {type(self).__name__} cannot pay for {loss!r}; "
-                "use another mechanism or another accounting"
+                f"A {type(self).__name__} cannot bound {loss!r}. "
+                "Use another mechanism or another accounting."
             )
         return Share.ceil(amount / self.total), loss.failure
 
@@ -120,13 +120,17 @@ class Filter:
         units = self.spent.units + _read_share("share", share).units
         # Privacy: compare exact numbers, both times, before granting anything.
         if units > UNITS:
-            raise _budget_exceeded("the budget", share.fraction, self.left.fraction)
+            cost, left = share.fraction, self.left.fraction
+            shown = f"{_format(100 * cost, _ROUND_UP)}% of the budget"
+            raise _budget_exceeded(shown, f"{_format(100 * left, _ROUND_DOWN)}%", cost, left)
         return self._with_spent(Share(units), self._charge(delta) if delta else self.delta_spent)
 
     def _charge(self, delta: object) -> Fraction:
         requested = probability("delta", delta)
         if requested > self.delta_left:
-            raise _budget_exceeded("the delta set aside", requested, self.delta_left)
+            shown = f"{_format(requested, _ROUND_UP)} of the delta for failures"
+            left = _format(self.delta_left, _ROUND_DOWN)
+            raise _budget_exceeded(shown, left, requested, self.delta_left)
         return self.delta_spent + requested
 
     def _with_spent(self: F, spent: Share, delta_spent: Fraction) -> F:
@@ -232,7 +236,8 @@ class RenyiFilter(Filter):
         total = renyi_for(order, self.epsilon, rest)
         if not total:
             raise BadDeclaration(
-                f"order must be larger, or delta, for anything to be granted, got {order}"
+                "`order` is too small to grant anything at this `delta`. Increase `order` or "
+                f"`delta`; got {order}."
             )
         self._set(delta_aside=self.delta - rest, delta_pot=self.delta - rest)
         self._set(order=order, total=total)
@@ -267,7 +272,7 @@ def auto_filter(
             return RenyiFilter(total, chance, delta_aside=aside)
         case _:
             raise BadDeclaration(
-                f"accounting must be auto, pure, gaussian or renyi, got {accounting!r}"
+                f"`accounting` must be auto, pure, gaussian, or renyi; got {accounting!r}."
             )
 
 
@@ -276,25 +281,30 @@ def _set_aside(delta: Fraction, delta_aside: object) -> Fraction:
     aside = probability("delta_aside", delta_aside)
     if not delta:
         raise BadDeclaration(
-            "delta must be a number in (0, 1) for this accounting, got 0; write one such as 1e-8, "
-            "or leave accounting out"
+            "This accounting needs a `delta` greater than 0 and less than 1. Pass one such as "
+            "1e-8, or omit `accounting`; got 0."
         )
     if aside >= delta:
-        raise BadDeclaration(f"delta_aside must be below delta = {delta}, got {delta_aside!r}")
+        raise BadDeclaration(
+            f"`delta_aside` must be less than `delta`, which is {delta}; got {delta_aside!r}."
+        )
     return delta - aside
 
 
 def _read_share(name: str, value: Share) -> Share:
     if not isinstance(value, Share):
-        raise BadDeclaration(f"{name} must be a Share such as Share.floor(0.1), got {value!r}")
+        raise BadDeclaration(
+            f"`{name}` must be a `Share` such as `Share.floor(0.1)`; got {value!r}."
+        )
     return value
 
 
-def _budget_exceeded(what: str, cost: Fraction, left: Fraction) -> BudgetExceeded:
+def _budget_exceeded(
+    shown_cost: str, shown_left: str, cost: Fraction, left: Fraction
+) -> BudgetExceeded:
     message = (
-        f"this answer costs {_format(cost, _ROUND_UP)} of {what} but only "
-        f"{_format(left, _ROUND_DOWN)} is left; "
-        "ask for less, for fewer groups, or accept a larger error"
+        f"This answer would cost {shown_cost}, but only {shown_left} is left. "
+        "Group by fewer keys or accept a larger error."
     )
     return BudgetExceeded(message, cost=cost, left=left)
 

@@ -106,17 +106,19 @@ def _float_above(bound: Bound) -> float:
 
 def read_order(name: str, value: object) -> Fraction:
     """Return a valid order of a Renyi divergence as a fraction, or raise BadDeclaration."""
-    allowed = "a finite number above 1"
+    allowed = "a finite number greater than 1"
     order = fraction(name, value, allowed)
     if order <= 1:
-        raise BadDeclaration(f"{name} must be {allowed}, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be {allowed}; got {value!r}.")
     return order
 
 
 def read_loss(name: str, value: object) -> Loss:
     """Return ``value``; raise BadDeclaration if it is not a loss."""
     if not isinstance(value, Loss):
-        raise BadDeclaration(f"{name} must be a loss such as PureLoss(1), got {value!r}")
+        raise BadDeclaration(
+            f"`{name}` must be a privacy loss such as `PureLoss(1)`; got {value!r}."
+        )
     return value
 
 

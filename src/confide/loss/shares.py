@@ -53,11 +53,11 @@ class Share:
         units = math.floor(_read(value) * UNITS)
         if units > _MAX_UNITS:
             raise BadDeclaration(
-                'share must be a part of the budget above 0 and at most 1, such as "5%", got '
-                f"{value!r}"
+                '`share` must be greater than 0 and at most 1, such as 0.05 or "5%"; got '
+                f"{value!r}."
             )
         if not units:
-            raise BadDeclaration(f"share must be at least 1/{UNITS} of the budget, got {value!r}")
+            raise BadDeclaration(f"`share` must be at least 1/{UNITS}; got {value!r}.")
         return cls(units)
 
     @classmethod

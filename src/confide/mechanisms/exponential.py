@@ -79,8 +79,8 @@ class Exponential(Selector):
         if scores.shape != weights.shape or not (weights > 0).any(axis=1).all():
             # Privacy: omit the number of scores, which may be data, here and below.
             raise BadDeclaration(
-                "weights must be one for each score, and more than zero for at least one in "
-                "each row"
+                "`weights` must have one entry per score, with at least one greater than 0 in each "
+                "row."
             )
         return noisy_argmax_rows(scores, self.rate, GUMBEL, entropy, weights)
 
@@ -103,13 +103,13 @@ class Exponential(Selector):
         values = read_scores(scores)
         if ends.ndim != 1 or len(ends) != len(values) + 1 or (np.diff(ends) < 0).any():
             raise BadDeclaration(
-                "breaks must be one more than the scores, in increasing order, such as [0, 1, 5] "
-                "for two"
+                "`breaks` must be in increasing order, with one more entry than the scores, such "
+                "as [0, 1, 5] for two scores."
             )
         widths = np.diff(ends)
         filled = np.flatnonzero(widths > 0)
         if not len(filled):
-            raise BadDeclaration("breaks must enclose at least one grid point, got none")
+            raise BadDeclaration("`breaks` must enclose at least one grid point; got none.")
         index = filled[noisy_argmax(values[filled], self.rate, GUMBEL, entropy, widths[filled])]
         point = int(ends[index]) + uniform_below(int(widths[index]), entropy)
         return exact_grid.write(np.array(point), point)
@@ -117,5 +117,7 @@ class Exponential(Selector):
 
 def _read_weights(weights: Sequence[int], count: int) -> list[int]:
     if np.shape(weights) != (count,):
-        raise BadDeclaration(f"weights must be one for each of {count} scores, got {weights!r}")
+        raise BadDeclaration(
+            f"`weights` must have one entry for each of the {count} scores; got {weights!r}."
+        )
     return [integer("weights", weight, low=1, high=MAX_WEIGHT) for weight in weights]

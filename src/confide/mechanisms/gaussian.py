@@ -94,7 +94,8 @@ def _mu_squared(
     given = [value is not None for value in (epsilon, mu, rho)]
     if sum(given) != 1 or (epsilon is None) != (delta is None):
         raise BadDeclaration(
-            "Gaussian needs epsilon and delta together, or mu, or rho: one of these"
+            "The Gaussian mechanism needs exactly one of `mu=`, `rho=`, and `epsilon=` with "
+            "`delta=`."
         )
     if mu is not None:
         return positive("mu", mu) ** 2

@@ -16,7 +16,7 @@ __all__ = ["MAX_VALUE", "Grid", "Values", "read_integers", "read_one", "saturate
 
 MAX_VALUE: Final = 2**61
 ALLOWED_INTEGERS: Final = (
-    f"whole numbers from -2**61 to 2**61 (a value beyond {MAX_VALUE} would overflow)"
+    f"integers from -2**61 to 2**61 (a value beyond {MAX_VALUE} could overflow)"
 )
 TIE_MARGIN: Final = 2.0**-40
 MIN_STEP: Final = Fraction(1, 10**250)
@@ -47,7 +47,7 @@ class Grid:
             return cls()
         exact = positive("grid", step)
         if not MIN_STEP <= exact <= 1 / MIN_STEP:
-            raise BadDeclaration(f"grid must be a number from 1e-250 to 1e250, got {step!r}")
+            raise BadDeclaration(f"`grid` must be a number from 1e-250 to 1e250; got {step!r}.")
         return cls(exact)
 
     def read(self, values: Values, name: str = "x") -> Integers:
@@ -56,13 +56,14 @@ class Grid:
             return read_integers(name, values)
         array = _as_array(name, values)
         if array.dtype.kind not in "iuf":
-            raise BadDeclaration(f"{name} must be real numbers, got {_describe(values)}")
+            raise BadDeclaration(f"`{name}` must be real numbers; got {_describe(values)}.")
         with np.errstate(over="ignore"):
             near = array.astype(np.float64)
             inside = np.abs(near / float(self.step)) <= MAX_VALUE
         if not inside.all():
             raise BadDeclaration(
-                f"{name} must be finite and within 2**61 grid steps of 0, got NaN or a larger one"
+                f"`{name}` must be finite and within 2**61 grid steps of 0; got NaN or a larger "
+                "number."
             )
         return _round_to_steps(near, near if array.dtype.kind == "f" else array, self.step)
 
@@ -108,8 +109,8 @@ class Grid:
         """Raise BadDeclaration for several real numbers if ``cells`` is not given."""
         if self.step is not None and cells is None and _as_array("x", values).size > 1:
             raise BadDeclaration(
-                "cells must be given with grid= for more than one number: how many of them one "
-                "unit can change (rounding moves each of those by up to a step)"
+                "With `grid=`, more than one number needs `cells=`, because rounding moves each "
+                "number by up to one step. Pass how many of the numbers one unit can change."
             )
 
 
@@ -122,7 +123,7 @@ def read_one(name: str, value: object) -> int:
     """Return one integer within 2**61, or raise an error that does not quote the value."""
     array = read_integers(name, value)
     if array.ndim:
-        raise BadDeclaration(f"{name} must be one whole number, got {_describe(value)}")
+        raise BadDeclaration(f"`{name}` must be one integer; got {_describe(value)}.")
     return int(array)
 
 
@@ -133,16 +134,16 @@ def read_integers(name: str, values: object, *, least: int = 1) -> Integers:
         return np.zeros(0, dtype=np.int64)
     if array.dtype.kind == "f":
         raise BadDeclaration(
-            f"{name} must be {ALLOWED_INTEGERS}, got floats; pass grid= to round real numbers"
+            f"`{name}` must be {ALLOWED_INTEGERS}. Pass `grid=` to round real numbers; got floats."
         )
     if array.dtype.kind == "O" and all(type(item) is int for item in array.flat):
         inside = all(abs(item) <= MAX_VALUE for item in array.flat)
     elif array.dtype.kind in "iu":
         inside = bool((array <= MAX_VALUE).all() and (array >= -MAX_VALUE).all())
     else:
-        raise BadDeclaration(f"{name} must be {ALLOWED_INTEGERS}, got {_describe(values)}")
+        raise BadDeclaration(f"`{name}` must be {ALLOWED_INTEGERS}; got {_describe(values)}.")
     if not inside:
-        raise BadDeclaration(f"{name} must be {ALLOWED_INTEGERS}, got a larger one")
+        raise BadDeclaration(f"`{name}` must be {ALLOWED_INTEGERS}; got a larger number.")
     return array.astype(np.int64)
 
 
@@ -150,9 +151,9 @@ def _as_array(name: str, values: object, least: int = 1) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError, TypeError) as error:
-        raise BadDeclaration(f"{name} must be numbers, got {_describe(values)}") from error
+        raise BadDeclaration(f"`{name}` must be numbers; got {_describe(values)}.") from error
     if array.size < least:
-        raise BadDeclaration(f"{name} must hold at least one number, got none")
+        raise BadDeclaration(f"`{name}` must contain at least one number; got none.")
     return array
 
 

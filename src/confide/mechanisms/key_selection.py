@@ -98,7 +98,7 @@ class KeySelection:
         # are none.
         units = read_integers("counts", counts, least=0).reshape(-1)
         if (units < 1).any():
-            raise BadDeclaration("counts must be at least 1, since a key without a unit is no key")
+            raise BadDeclaration("`counts` must be at least 1, because each key has a unit.")
         noisy = np.clip(units + self.noise.draw(units.size, entropy), -MAX_VALUE, MAX_VALUE)
         selected = noisy >= self.threshold
         # Privacy: never return the noisy count of a key that is not selected.
@@ -110,7 +110,7 @@ class KeySelection:
         """Return the selected keys with their noisy counts, sorted by key."""
         if not isinstance(counts, Mapping):
             raise BadDeclaration(
-                'counts must map each key to its number of units, such as {"A": 12}'
+                '`counts` must map each key to its number of units, such as {"A": 12}.'
             )
         keys = sorted(counts)
         selected, noisy = self.release([counts[key] for key in keys], entropy=entropy)
@@ -126,7 +126,7 @@ def _loss_and_noise(
 ) -> tuple[PureLoss | GaussianLoss, DiscreteLaplace | RoundedGaussian]:
     sensitivity = histogram_sensitivity(neighbours, cells=keys)
     if sum(value is not None for value in (epsilon, mu, rho)) != 1:
-        raise BadDeclaration("key selection needs epsilon, mu or rho: one of the three")
+        raise BadDeclaration("Key selection needs exactly one of `epsilon=`, `mu=`, and `rho=`.")
     if epsilon is not None:
         exact = positive("epsilon", epsilon)
         return PureLoss(epsilon=exact), DiscreteLaplace(sensitivity.l1 / exact)

@@ -51,7 +51,7 @@ def triangulate(corners: Sequence[Point]) -> Surface:
     points = list(dict.fromkeys([*corners, *(tuple(-x for x in corner) for corner in corners)]))
     faces = set(_faces(points, size))
     if not faces:
-        raise BadDeclaration(f"corners must span all {size} dimensions, got a flatter body")
+        raise BadDeclaration(f"`corners` must span all {size} dimensions; got a flatter body.")
     simplices = [
         tuple(points[index] for index in simplex)
         for face in sorted(faces, key=sorted)
@@ -151,7 +151,8 @@ class Box:
     def __init__(self, half_widths: Sequence[Number]) -> None:
         if isinstance(half_widths, str) or not isinstance(half_widths, Sequence) or not half_widths:
             raise BadDeclaration(
-                f"half_widths must be a list of at least one number above 0, got {half_widths!r}"
+                "`half_widths` must be a list of at least one number greater than 0; got "
+                f"{half_widths!r}."
             )
         widths = tuple(positive("half_widths", width) for width in half_widths)
         object.__setattr__(self, "half_widths", widths)
@@ -197,8 +198,8 @@ class Polytope:
         points = _read_corners(corners)
         if comb(2 * len(points), len(points[0])) > MAX_VERTEX_CHOICES:
             raise BadDeclaration(
-                f"corners must be few enough to search ({MAX_VERTEX_CHOICES} choices of "
-                f"{len(points[0])} among them and their negatives), got {len(points)}"
+                "`corners` must be so few that they and their negatives have at most "
+                f"{MAX_VERTEX_CHOICES:,} subsets of size {len(points[0])}; got {len(points)}."
             )
         object.__setattr__(self, "corners", points)
         object.__setattr__(self, "surface", triangulate(points))
@@ -236,7 +237,7 @@ def _read_corners(corners: Sequence[Sequence[Number]]) -> tuple[Point, ...]:
         rows = []
     if not rows or not rows[0] or len({len(row) for row in rows}) != 1:
         raise BadDeclaration(
-            f"corners must be a list of vectors of one common length, got {corners!r}"
+            f"`corners` must be a list of vectors of one common length; got {corners!r}."
         )
     return tuple(tuple(fraction("corners", x, "finite numbers") for x in row) for row in rows)
 
@@ -289,7 +290,7 @@ class KNorm:
     def __init__(self, body: Body, epsilon: Number = 1) -> None:
         exact = positive("epsilon", epsilon)
         if not isinstance(body, Body):
-            raise BadDeclaration(f"body must be a Box or a Polytope, got {body!r}")
+            raise BadDeclaration(f"`body` must be a `Box` or a `Polytope`; got {body!r}.")
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "epsilon", exact)
         object.__setattr__(self, "noise", body.noise(exact))
@@ -304,8 +305,8 @@ class KNorm:
         values = read_integers("x", x)
         if values.ndim not in (1, 2) or values.shape[-1] != self.body.size:
             raise BadDeclaration(
-                f"x must be a vector of {self.body.size} numbers, or rows of that length, "
-                f"got an array of shape {values.shape}"
+                f"`x` must be a vector of {self.body.size} numbers, or rows of that length; "
+                f"got an array of shape {values.shape}."
             )
         rows = values.reshape(-1, self.body.size)
         noisy: Integers = np.clip(rows + self.noise.draw(len(rows), entropy), -MAX_VALUE, MAX_VALUE)

@@ -23,7 +23,7 @@ class Neighbours(StrEnum):
             return cls(value)
         except ValueError:
             allowed = " or ".join(repr(str(member)) for member in cls)
-            raise BadDeclaration(f"neighbours must be {allowed}, got {value!r}") from None
+            raise BadDeclaration(f"`neighbours` must be {allowed}; got {value!r}.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,9 @@ def sum_sensitivity(neighbours: Neighbours | str, low: Number, high: Number) -> 
     """
     least, most = fraction("low", low, "a finite number"), fraction("high", high, "a finite number")
     if least > most:
-        raise BadDeclaration(f"bounds need low <= high, got low={low}, high={high}")
+        raise BadDeclaration(
+            f"`low` and `high` must satisfy low <= high; got low={low}, high={high}."
+        )
     if Neighbours.of(neighbours) is Neighbours.REPLACE:
         return most - least
     return max(abs(least), abs(most))

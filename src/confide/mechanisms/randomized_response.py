@@ -79,6 +79,7 @@ class RandomizedResponse:
         read = read_integers(name, values)
         if (read < 0).any() or (read >= self.categories).any():
             raise BadDeclaration(
-                f"{name} must hold categories from 0 to {self.categories - 1}; number yours so"
+                f"`{name}` must contain categories from 0 to {self.categories - 1}. Number your "
+                "categories from 0."
             )
         return read

@@ -62,13 +62,13 @@ def read_scores(scores: object) -> NDArray[Any]:
     except ValueError:
         array = np.array(None)
     if array.ndim != 1 or array.size == 0:
-        raise BadDeclaration("scores must be a list of at least one number, one a candidate")
+        raise BadDeclaration("`scores` must be a list with one number per candidate, at least one.")
     if array.dtype.kind != "f":
         return read_integers("scores", array)
     doubles = array.astype(np.float64)
     if not (np.abs(doubles) <= MAX_VALUE).all():
         raise BadDeclaration(
-            "scores must be finite and within 2**61 of zero, got NaN or a larger one"
+            "`scores` must be finite and within 2**61 of 0; got NaN or a larger number."
         )
     return doubles
 
@@ -76,5 +76,5 @@ def read_scores(scores: object) -> NDArray[Any]:
 def read_flag(name: str, value: object) -> bool:
     """Return a Boolean; raise BadDeclaration for other types, such as the string "no"."""
     if not isinstance(value, bool | np.bool_):
-        raise BadDeclaration(f"{name} must be True or False, got {value!r}")
+        raise BadDeclaration(f"`{name}` must be True or False; got {value!r}.")
     return bool(value)

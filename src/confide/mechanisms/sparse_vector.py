@@ -139,7 +139,10 @@ class SparseVector:
     def ask_value(self, value: int) -> int | None:
         """Return the noisy value if it is above the threshold, else None."""
         if self._answer_noise is None:
-            raise BadDeclaration("ask_value needs a session with answers= a part of epsilon, got 0")
+            raise BadDeclaration(
+                "`ask_value` needs a session with `answers=`, a fraction of epsilon greater than "
+                "0; got 0."
+            )
         return self._compare(value)[1]
 
     def _compare(self, value: int) -> tuple[bool, int | None]:
@@ -159,14 +162,15 @@ class SparseVector:
         # Privacy: two copies of a session would answer twice for one loss.
         if self._process != os.getpid():
             raise Fault(
-                "a sparse-vector session belongs to the process that opened it; open one in each"
+                "A sparse-vector session belongs to the process that opened it. Open a session in "
+                "each process."
             )
 
     def _check_left(self) -> None:
         if self._left <= 0:
             raise BudgetExceeded(
-                f"this session was opened for {self.above} answers above its threshold, and all "
-                "are given; open a new session for more",
+                f"This session was opened for {self.above} answers above its threshold, and all of "
+                "them were given. Open a new session for more.",
                 cost=Fraction(1),
                 left=Fraction(0),
             )
@@ -188,7 +192,7 @@ class SparseVector:
 
     def __reduce__(self) -> NoReturn:
         """Refuse to be copied or pickled."""
-        raise TypeError("a sparse-vector session cannot be copied: both copies would answer")
+        raise TypeError("A sparse-vector session cannot be copied, because both would answer.")
 
     def __copy__(self) -> NoReturn:
         self.__reduce__()
@@ -200,7 +204,9 @@ class SparseVector:
 def _fraction_of_epsilon(name: str, value: object) -> Fraction:
     part = non_negative(name, value)
     if part >= 1:
-        raise BadDeclaration(f"{name} must be a part of epsilon in [0, 1), got {value!r}")
+        raise BadDeclaration(
+            f"`{name}` must be a fraction of epsilon, at least 0 and less than 1; got {value!r}."
+        )
     return part
 
 

@@ -101,8 +101,8 @@ def check_scale(name: str, scale: Fraction, *, largest: int = MAX_SCALE) -> None
     """Raise BadDeclaration if noise of this scale would not fit into a 64-bit integer."""
     if scale > largest:
         raise BadDeclaration(
-            f"{name} must be at most {largest:.0e} in grid steps, got {float_above(scale):.3g}; "
-            "take a coarser grid"
+            f"`{name}` must be at most {largest:.0e} in grid steps. Use a coarser grid; got "
+            f"{float_above(scale):.3g}."
         )
 
 

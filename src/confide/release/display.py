@@ -40,8 +40,8 @@ INTERVAL_SUFFIXES: Final = ("", "_low", "_high")
 MAX_SHOWN_ROWS: Final = 200
 SIGNIFICANT_DIGITS: Final = 5
 MIN_PLAIN_NUMBER, MAX_PLAIN_NUMBER = 1e-4, 1e15
-ROWS_ADVICE: Final = "take .rows and .interval_rows(0.95)"
-ESTIMATE_ADVICE: Final = "take .value, .standard_error and .interval(0.95)"
+ROWS_ADVICE: Final = "use `.rows` and `.interval_rows(0.95)`"
+ESTIMATE_ADVICE: Final = "use `.value`, `.standard_error`, and `.interval(0.95)`"
 """Attributes with the content of an answer's or an estimate's DataFrame, without any package."""
 NO_GROUP: Final = (
     "No group is shown. A key that nobody declared is named only if enough units share it (explain "
@@ -74,15 +74,13 @@ class Chart:
 
 def import_converter() -> Any:
     """Return the package that renders charts, or raise an error that shows how to install it."""
-    need = "this picture is made by another package"
+    need = "This chart needs another package"
     return require_package("vl_convert", need, "vl-convert-python")
 
 
 def import_frames(package: str, instead: str = ROWS_ADVICE) -> Any:
     """Return a DataFrame package by name, or raise an error that suggests an alternative."""
-    return require_package(
-        package, f"a frame like this needs {package}", f"{package}, or {instead}"
-    )
+    return require_package(package, f"This DataFrame needs {package}", package, instead=instead)
 
 
 def write_arrow(columns: Sequence[str], rows: Rows) -> Any:

@@ -65,7 +65,7 @@ class EstimateMethods:
     ) -> "EstimateContext":
         """Return the context of an estimate; ``cost`` holds the caller's price arguments."""
         # A missing package must fail here, not after a charge.
-        require_package("scipy", "statistics need SciPy", '"confide[statistics]"')
+        require_package("scipy", "Statistics need SciPy", '"confide[statistics]"')
         price = Price.of(cost)
         if price.error is not None:
             raise UnsupportedQuery(
@@ -96,6 +96,6 @@ class EstimateMethods:
             raise UnsupportedQuery("only the owner registers estimators")
         if name in self.estimators:
             raise BadDeclaration(f"there is an estimator {name!r} already; choose another name")
-        require_package("scipy", "statistics need SciPy", '"confide[statistics]"')
+        require_package("scipy", "Statistics need SciPy", '"confide[statistics]"')
         sample_and_aggregate.read_bounds(bounds)
         self.estimators[name] = (estimator, tuple(columns), bounds)
