@@ -204,7 +204,7 @@ def test_a_registered_aggregate_is_written_and_explained(curator: Curator) -> No
         curator.sql("SELECT MIN(x) FROM t", epsilon=1)
     with pytest.raises(UnsupportedQuery, match="of one unit's rows"):
         curator.sql(OF_UNITS, epsilon=1)
-    with pytest.raises(UnsupportedQuery, match="takes numbers"):
+    with pytest.raises(UnsupportedQuery, match="needs numbers"):
         curator.sql("SELECT CORR(x, ward) AS r FROM t", epsilon=1)
 
 
@@ -241,7 +241,7 @@ def test_the_order_of_needs_is_fixed() -> None:
 
 def test_a_name_is_registered_once() -> None:
     """Registering a second aggregate of one name, or one without a method, fails."""
-    with pytest.raises(ValueError, match="called COUNT already"):
+    with pytest.raises(ValueError, match="named COUNT already"):
         register(type("Again", (Correlation,), {"name": "COUNT"}))
     with pytest.raises(TypeError, match="abstract"):
         register(type("Unfinished", (AggregateFunction,), {"name": "UNFINISHED"}))
@@ -252,5 +252,5 @@ def test_messages_list_every_spelling() -> None:
     """Messages list every aggregate, by name alone if it always takes one x."""
     assert list_spellings() == (
         "COUNT(*), COUNT(x), COUNT(DISTINCT unit), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN, "
-        "QUANTILE_CONT(x, q) and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)"
+        "QUANTILE_CONT(x, q), and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)"
     )

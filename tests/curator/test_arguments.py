@@ -31,8 +31,8 @@ WRONG: list[tuple[str, Callable[[cf.Curator], object]]] = [
     ("fresh must be True or False", lambda c: c.sql(COUNT, share="1%", fresh="no")),  # type: ignore[arg-type]
     ("ledger must be a path", lambda _: opened(ledger=5)),
     ("limits must be such as", lambda _: opened(limits=3)),
-    ("tables must be a list", lambda _: cf.Curator(None, budget=cf.Budget(1))),  # type: ignore[arg-type]
-    ("values must be a list", lambda _: cf.Category(None)),  # type: ignore[arg-type]
+    ("`tables` must be a list", lambda _: cf.Curator(None, budget=cf.Budget(1))),  # type: ignore[arg-type]
+    ("`values` must be a list", lambda _: cf.Category(None)),  # type: ignore[arg-type]
 ]
 
 
@@ -92,13 +92,13 @@ def refused(column: str, value: Any) -> str:
 @pytest.mark.parametrize("column", ["a", "d"])
 def test_a_timestamp_within_a_day_is_refused(column: str, moment: Any) -> None:
     """A timestamp within a day, or one out of range, is refused rather than truncated."""
-    assert "a day" in refused(column, moment)
+    assert "a date" in refused(column, moment)
 
 
 @pytest.mark.parametrize("nothing", [pd.NaT, np.datetime64("NaT"), np.datetime64("NaT", "ns")])
 def test_nat_is_refused(nothing: Any) -> None:
     """NaT is refused rather than treated as a date or NULL."""
-    assert "NaT is no day; write a day, None for NULL" in refused("d", nothing)
+    assert "NaT is not a date. Write a date, `None` for NULL" in refused("d", nothing)
 
 
 @pytest.mark.parametrize(
@@ -114,4 +114,4 @@ def test_nat_is_refused(nothing: Any) -> None:
 @pytest.mark.parametrize("column", ["a", "d"])
 def test_a_time_span_is_refused(column: str, span: Any) -> None:
     """A time span is refused where a date or a number is expected, in any unit."""
-    assert "a span of time is no value; write a number" in refused(column, span)
+    assert "A time span cannot be used as a value. Write a number" in refused(column, span)

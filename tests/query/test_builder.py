@@ -229,18 +229,18 @@ def test_group_by_accepts_lists_of_keys() -> None:
     ("question", "reason"),
     [
         (VISITS, "nothing is asked"),
-        (VISITS.agg(x=age), "neither grouped by nor inside"),
+        (VISITS.agg(x=age), "neither in GROUP BY nor inside"),
         (VISITS.where(count() > 1).agg(n=count()), "having"),
         (VISITS.agg(x=total(count())), "aggregate of an aggregate"),
-        (VISITS.where(age).agg(n=count()), "true or false"),
-        (VISITS.where(age == "1").agg(n=count()), "does not take"),
-        (VISITS.where(age == [1]).agg(n=count()), "a value must be"),
-        (VISITS.where(age > math.inf).agg(n=count()), "a value must be"),
-        (VISITS.where(ward == "a\x00").agg(n=count()), "a value must be"),
-        (VISITS.agg(x=quantile("cost", 2)), "between 0 and 1"),
-        (VISITS.agg(x=quantile("cost", 10**400)), "between 0 and 1, got inf"),
-        (VISITS.agg(n=count().where(cast(Any, "age > 1"))), "true or false"),
-        (VISITS.agg(n=total("ward")), "takes numbers"),
+        (VISITS.where(age).agg(n=count()), "must be a Boolean"),
+        (VISITS.where(age == "1").agg(n=count()), "does not support"),
+        (VISITS.where(age == [1]).agg(n=count()), "A value must be"),
+        (VISITS.where(age > math.inf).agg(n=count()), "A value must be"),
+        (VISITS.where(ward == "a\x00").agg(n=count()), "A value must be"),
+        (VISITS.agg(x=quantile("cost", 2)), "from 0 to 1"),
+        (VISITS.agg(x=quantile("cost", 10**400)), "from 0 to 1; got inf"),
+        (VISITS.agg(n=count().where(cast(Any, "age > 1"))), "must be a Boolean"),
+        (VISITS.agg(n=total("ward")), "needs numbers"),
         (VISITS.group_by("patient_id").agg(n=count()), r"never shown.*cf\.count_units\(\)"),
         (VISITS.where(col("patient_id") == 1).agg(n=count()), r"never shown.*per_unit\("),
         (VISITS.where(col("visits.patient_id") == 1).agg(n=count()), "never shown"),
@@ -273,7 +273,7 @@ def test_unknown_names_are_suggested() -> None:
 
 def test_a_level_must_be_a_number() -> None:
     """A quantile level that is not a number is refused."""
-    with pytest.raises(BadArgument, match="q must be"):
+    with pytest.raises(BadArgument, match="`q` must be"):
         quantile("cost", "half")
 
 

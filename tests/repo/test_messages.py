@@ -20,10 +20,12 @@ HELPS = re.compile(
 )
 # Modules and packages whose messages are complete sentences.
 SENTENCES: tuple[str, ...] = (
+    "aggregates",
     "declare",
     "engines",
     "errors",
     "exact",
+    "expressions",
     "intake",
     "lazy",
     "ledger",

@@ -29,7 +29,7 @@ class CountFunction(AggregateFunction):
         """Drop a constant argument, which is not NULL in any row, so that COUNT(1) is COUNT(*)."""
         match arguments:
             case (Literal(value=None),):
-                raise UnsupportedQuery("COUNT(NULL) is always 0; write COUNT(*)")
+                raise UnsupportedQuery("`COUNT(NULL)` is always 0. Write `COUNT(*)`.")
             case (Literal(),):
                 return ()
             case _:

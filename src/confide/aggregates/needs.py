@@ -146,7 +146,7 @@ class ReleasedColumns:
             case CountColumn(values=values):
                 return values
             case _:
-                raise TypeError("this need does not ask for a count")
+                raise TypeError("This need is not a count.")
 
     def sum(self, index: int) -> SumColumn:
         """Return the sums in the column at ``index``."""
@@ -154,7 +154,7 @@ class ReleasedColumns:
             case SumColumn() as column:
                 return column
             case _:
-                raise TypeError("this need does not ask for a sum")
+                raise TypeError("This need is not a sum.")
 
     def quantile(self, index: int) -> QuantileColumn:
         """Return the quantiles in the column at ``index``."""
@@ -162,4 +162,4 @@ class ReleasedColumns:
             case QuantileColumn() as column:
                 return column
             case _:
-                raise TypeError("this need does not ask for a quantile")
+                raise TypeError("This need is not a quantile.")

@@ -30,7 +30,7 @@ class QuantileFunction(AggregateFunction):
             "PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x DESC)", is_descending=True, is_listed=False
         ),
     )
-    summary: ClassVar[str] = "value below which a part q of the values lies"
+    summary: ClassVar[str] = "value below which a fraction q of the values lies"
 
     def result_kind(self, arguments: Sequence[Expression]) -> Kind:
         numeric_kind(arguments)
@@ -53,7 +53,7 @@ class QuantileFunction(AggregateFunction):
         """Return the ends chosen together with the quantile."""
         ends = columns.quantile(0).ends
         if ends is None:
-            raise TypeError("the ends of a quantile must come with it")
+            raise TypeError("A quantile must be released with the ends of its interval.")
         return ends
 
     def explain(self, call: AggregateCall) -> str:

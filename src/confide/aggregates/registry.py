@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 ADVICE_BY_KIND: Final[dict[Kind | None, str]] = {
-    Kind.BOOL: "count where a condition holds with COUNT(*) FILTER (WHERE x), and divide by "
-    "COUNT(x) for its share",
-    Kind.DATE: "of a day take YEAR(x), MONTH(x) or DAY(x), or count rows by time with SELECT "
-    "DATE_TRUNC('month', x), COUNT(*) ... GROUP BY 1",
-    Kind.TEXT: "count rows of each text with SELECT x, COUNT(*) ... GROUP BY x, or write "
-    "CAST(x AS DOUBLE) where texts are numbers",
+    Kind.BOOL: "Count the rows for which x is true with `COUNT(*) FILTER (WHERE x)`, and divide by "
+    "`COUNT(x)` for their fraction.",
+    Kind.DATE: "Use `YEAR(x)`, `MONTH(x)`, or `DAY(x)` of a date, or count rows by time with "
+    "`SELECT DATE_TRUNC('month', x), COUNT(*) ... GROUP BY 1`.",
+    Kind.TEXT: "Count the rows of each string with `SELECT x, COUNT(*) ... GROUP BY x`, or write "
+    "`CAST(x AS DOUBLE)` if the strings are numbers.",
 }
 """Advice on what to write instead of a sum of values that are not numbers, by their type."""
 
@@ -164,7 +164,7 @@ T = TypeVar("T", bound=AggregateFunction)
 def register(function: type[T]) -> type[T]:
     """Add an aggregate to `AGGREGATES`; fail if its name is taken or a method is missing."""
     if function.name in AGGREGATES:
-        raise ValueError(f"there is an aggregate called {function.name} already")
+        raise ValueError(f"An aggregate named {function.name} already exists.")
     AGGREGATES[function.name] = function()
     return function
 
@@ -184,12 +184,12 @@ def make_aggregate(
     parts = arguments if where is None else (*arguments, where)
     if any(map(has_aggregate, parts)):
         raise UnsupportedQuery(
-            "an aggregate of an aggregate needs a per-unit subquery: "
-            "SELECT AVG(t) FROM (SELECT unit, SUM(x) AS t FROM table GROUP BY unit)"
+            "An aggregate of an aggregate needs a per-unit subquery, such as "
+            "`SELECT AVG(t) FROM (SELECT unit, SUM(x) AS t FROM table GROUP BY unit)`."
         )
     if level is not None and not 0 <= level <= 1:
         raise UnsupportedQuery(
-            f"a quantile's level must lie between 0 and 1, got {float_above(level)}"
+            f"The level of a quantile must be from 0 to 1; got {float_above(level)}."
         )
     if where is not None:
         check_condition(where)
@@ -207,8 +207,8 @@ def numeric_kind(arguments: Sequence[Expression]) -> Kind:
     if wrong or not kinds:
         kind = wrong[0] if wrong else None
         raise UnsupportedQuery(
-            "a sum, mean, deviation or quantile takes numbers; "
-            + ADVICE_BY_KIND.get(kind, "count rows with COUNT(*)")
+            "This aggregate needs numbers. "
+            + ADVICE_BY_KIND.get(kind, "Count rows with `COUNT(*)`.")
         )
     return Kind.FLOAT if Kind.FLOAT in kinds else Kind.INT
 
@@ -222,7 +222,7 @@ def list_spellings() -> str:
     listed = [_spellings(function) for function in AGGREGATES.values()]
     listed.sort(key=lambda names: any("q" in name for name in names))
     *most, last = (name for names in listed for name in names)
-    return f"{', '.join(most)} and {last}"
+    return f"{', '.join(most)}, and {last}"
 
 
 def _spellings(function: AggregateFunction) -> list[str]:

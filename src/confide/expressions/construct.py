@@ -77,9 +77,9 @@ def make_literal(value: object) -> Literal:
             return Literal(value, Kind.DATE)
         case _:
             raise UnsupportedQuery(
-                "a value must be a number of at most 38 digits, a text of at most "
-                f"{MAX_TEXT_LENGTH} "
-                "characters without control characters, a day, TRUE, FALSE or NULL"
+                "A value must be a number of at most 38 digits, a string of at most "
+                f"{MAX_TEXT_LENGTH:,} characters without control characters, a date, TRUE, FALSE, "
+                "or NULL."
             )
 
 
@@ -87,11 +87,13 @@ def _plain(value: object) -> object:
     """Return the Python value of a NumPy or pandas scalar; return other values unchanged."""
     match value:
         case timedelta() | np.timedelta64():
-            raise UnsupportedQuery("a span of time is no value; write a number, such as its days")
+            raise UnsupportedQuery(
+                "A time span cannot be used as a value. Write a number, such as its days."
+            )
         case datetime() | np.datetime64() if value != value:  # noqa: PLR0124  # only NaT differs from itself
             raise UnsupportedQuery(
-                "NaT is no day; write a day, None for NULL, or is_null() to ask whether a day is "
-                "missing"
+                "NaT is not a date. Write a date, `None` for NULL, or `is_null()` to check whether "
+                "a date is missing."
             )
         case np.datetime64():
             day = value.astype("datetime64[D]")
@@ -116,7 +118,7 @@ def read_day(text: str) -> Literal:
     except ValueError:
         day = None
     if day is None:
-        raise UnsupportedQuery(f"{text!r} is not a day; write DATE '2020-01-31'")
+        raise UnsupportedQuery(f"{text!r} is not a date. Write `DATE '2020-01-31'`.")
     return Literal(day, Kind.DATE)
 
 
@@ -132,7 +134,7 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
             return read_day(text)
         case F.ROUND, (_, Literal(value=int(digits))) if abs(digits) > MAX_ROUND_DIGITS:
             raise UnsupportedQuery(
-                f"ROUND takes from {-MAX_ROUND_DIGITS} to {MAX_ROUND_DIGITS} digits"
+                f"`ROUND` takes from {-MAX_ROUND_DIGITS} to {MAX_ROUND_DIGITS} digits."
             )
         case F.LIKE, (text, Literal(value=str(pattern))):
             arguments = (text, make_literal(normalize_pattern(pattern)))
@@ -176,8 +178,9 @@ def normalize_pattern(pattern: str) -> str:
     most = max((part.count("_") for part in counted), default=0)
     if most > MAX_PART_WILDCARDS:
         raise UnsupportedQuery(
-            f"behind a % a pattern takes at most {MAX_PART_WILDCARDS} _ among other characters, "
-            f"got {most}; write more of the characters, or two patterns with AND"
+            f"After a `%`, a pattern can have at most {MAX_PART_WILDCARDS} `_` among other "
+            "characters. Write more of the characters, or combine two patterns with AND; got "
+            f"{most}."
         )
     return written
 
@@ -210,8 +213,8 @@ def _check_literals(function: Function, arguments: Sequence[Expression]) -> None
     start = FIRST_LITERAL_ARGUMENT.get(function, len(arguments))
     if not all(isinstance(argument, Literal) for argument in arguments[start:]):
         raise UnsupportedQuery(
-            f"what follows the first argument of {function.upper()} must be written out, such as 2 "
-            "or 'day', and be no column"
+            f"The arguments of `{function.upper()}` after the first must be constants, such as 2 "
+            "or 'day', not columns."
         )
 
 
@@ -248,23 +251,23 @@ def _check_size(arguments: Sequence[Expression]) -> None:
     """
     if sum(map(size_of, arguments)) > MAX_PARTS:
         raise UnsupportedQuery(
-            f"an expression has more than {MAX_PARTS:,} parts, counting those that CASE x WHEN, "
-            "NULLIF and BETWEEN repeat; write it with fewer"
+            f"An expression can have at most {MAX_PARTS:,} parts, including those that "
+            "`CASE x WHEN`, `NULLIF`, and `BETWEEN` repeat. Simplify the expression."
         )
 
 
 def _type_error(function: Function, kinds: Sequence[Kind | None]) -> str:
     given = ", ".join("NULL" if kind is None else kind for kind in kinds)
-    hint = "compare, combine and return values of one type, or CAST them"
+    hint = "Use values of one type, or CAST them."
     if function in COMPARISONS and Kind.BOOL in kinds:
-        hint = "write x or NOT x for what is true or false"
+        hint = "For a Boolean, write `x` or `NOT x`."
     if function in (F.AND, F.OR, F.NOT):
-        hint = "it takes conditions; write one such as x <> 0"
+        hint = "It takes conditions, such as `x <> 0`."
     elif function in (F.LEAST, F.GREATEST):
-        hint = "it takes numbers; write CASE WHEN x < y THEN x ELSE y END for others"
+        hint = "It takes numbers. For other types, write `CASE WHEN x < y THEN x ELSE y END`."
     elif function is F.MODULO:
-        hint = "it takes whole numbers; CAST(x AS BIGINT) makes one"
-    return f"{function.upper()} does not take ({given}): {hint}"
+        hint = "It takes integers. Convert a number with `CAST(x AS BIGINT)`."
+    return f"`{function.upper()}` does not support arguments of type ({given}). {hint}"
 
 
 def make_between(value: Expression, low: Expression, high: Expression) -> Expression:
@@ -282,7 +285,7 @@ def conjunction(conditions: Sequence[Expression]) -> Expression | None:
 def check_condition(expression: Expression) -> Expression:
     """Return the expression if it is Boolean, as WHERE, HAVING, and FILTER require."""
     if expression.kind is not Kind.BOOL:
-        raise UnsupportedQuery("a condition must be true or false; compare it with something")
+        raise UnsupportedQuery("A condition must be a Boolean. Compare the value with another one.")
     return expression
 
 
@@ -305,8 +308,9 @@ def lift_keys(expression: Expression, keys: Sequence[Expression]) -> Expression:
             return Call(function, tuple(lift_keys(part, keys) for part in arguments), kind)
         case Column(name=name):
             raise UnsupportedQuery(
-                f"column {name!r} is neither grouped by nor inside an aggregate, and rows are "
-                f"never shown; add it to GROUP BY or write, say, COUNT({name})"
+                f"Column {name!r} is neither in GROUP BY nor inside an aggregate, and single rows "
+                f"are never shown. Add it to GROUP BY, or write an aggregate such as "
+                f"`COUNT({name})`."
             )
         case Literal() | Key() | AggregateCall():
             return expression
@@ -314,5 +318,5 @@ def lift_keys(expression: Expression, keys: Sequence[Expression]) -> Expression:
 
 def _kind(expression: Expression) -> Kind:
     if expression.kind is None:
-        raise UnsupportedQuery("NULL has no type here; CAST it or leave it out")
+        raise UnsupportedQuery("NULL has no type here. CAST it or omit it.")
     return expression.kind

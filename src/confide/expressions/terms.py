@@ -137,23 +137,24 @@ class Term:
 
     def __bool__(self) -> NoReturn:
         raise UnsupportedQuery(
-            "a term is not yet true or false: write & | ~ instead of and, or, not (with "
-            "parentheses around comparisons), and x.between(a, b) instead of a <= x <= b"
+            "A term is not yet true or false. Write `&`, `|`, and `~` instead of `and`, `or`, and "
+            "`not`, with parentheses around comparisons, and `x.between(a, b)` instead of "
+            "`a <= x <= b`."
         )
 
     def __contains__(self, other: object) -> NoReturn:
-        raise UnsupportedQuery("write x.isin([1, 2]) instead of in")
+        raise UnsupportedQuery("`in` is not supported. Write `x.isin([1, 2])`.")
 
     def __iter__(self) -> NoReturn:
-        raise UnsupportedQuery("a term is one value, not several; write x.isin([1, 2])")
+        raise UnsupportedQuery("A term is one value, not several. Write `x.isin([1, 2])`.")
 
     def isin(self, values: Iterable[Plain]) -> "Term":
         """Return whether the value is one of ``values``."""
         if isinstance(values, str):
-            raise UnsupportedQuery("isin takes a list of values, such as ['A', 'B']")
+            raise UnsupportedQuery("`isin` takes a list of values, such as ['A', 'B'].")
         listed = tuple(values)
         if not listed:
-            raise UnsupportedQuery("isin needs at least one value, such as ['A', 'B']")
+            raise UnsupportedQuery("`isin` needs at least one value, such as ['A', 'B'].")
         return _apply(F.IN, self, *listed)
 
     def between(self, low: "Term | Plain", high: "Term | Plain") -> "Term":
@@ -256,7 +257,7 @@ class Term:
     def truncate(self, unit: str) -> "Term":
         """Return the first day of a date's "year", "quarter", or "month"."""
         if unit not in TRUNCATIONS:
-            raise UnsupportedQuery("truncate takes 'year', 'quarter' or 'month'")
+            raise UnsupportedQuery("`truncate` takes 'year', 'quarter', or 'month'.")
         return _apply(TRUNCATIONS[unit], self)
 
     def lower(self) -> "Term":
@@ -324,7 +325,7 @@ class Term:
     def cast(self, kind: Kind | str) -> "Term":
         """Return the value as "int", "float", "text", "bool", or "date", or NULL."""
         if kind not in list(Kind):
-            raise UnsupportedQuery(f"cast takes one of {', '.join(Kind)}")
+            raise UnsupportedQuery(f"`cast` takes one of {', '.join(Kind)}.")
         return _apply(CASTS[Kind(kind)], self)
 
 
@@ -377,13 +378,15 @@ def _given(characters: str | None) -> tuple[str, ...]:
 
 def _apply(function: Function | Shorthand, *arguments: "Term | Plain") -> Term:
     if not arguments:
-        raise UnsupportedQuery(f"{function.upper()} needs at least one value")
+        raise UnsupportedQuery(f"`{function.upper()}` needs at least one value.")
     terms = tuple(_term(argument) for argument in arguments)
     level = 1 + max(term.level for term in terms)
     if function in (F.AND, F.OR):
         level = max(term.level + (not _is_call_of(function, term)) for term in terms)
     if level > MAX_LEVELS:
-        raise UnsupportedQuery(f"an expression has more than {MAX_LEVELS} levels; write it flatter")
+        raise UnsupportedQuery(
+            f"An expression can be nested at most {MAX_LEVELS} levels deep. Flatten it."
+        )
     if function in (F.AND, F.OR):
         terms = tuple(part for term in terms for part in _parts(function, term))
     return Applied(function, terms, level)
@@ -393,7 +396,8 @@ def _not_null(value: object) -> "Term | Plain":
     """Return ``value``; refuse None as an operand of == and !=, as nothing equals NULL in SQL."""
     if value is None:
         raise UnsupportedQuery(
-            "nothing equals NULL, so == None holds for no row; write x.is_null() or x.not_null()"
+            "Nothing equals NULL, so `== None` is true for no row. Write `x.is_null()` or "
+            "`x.not_null()`."
         )
     return cast(Plain, value)
 
@@ -414,7 +418,7 @@ def _term(value: "Term | Plain") -> Term:
 def col(name: str) -> Term:
     """Return a column by name; write "table.column" if two tables have it."""
     if not isinstance(name, str):
-        raise UnsupportedQuery(f"col takes the name of a column, got {type(name).__name__}")
+        raise UnsupportedQuery(f"`col` takes the name of a column; got {type(name).__name__}.")
     return Named(name)
 
 
