@@ -126,10 +126,10 @@ def test_other_terms_and_other_files_are_refused(tmp_path: Path) -> None:
     Holdout(N, N, curator=curator, **TERMS)
     with pytest.raises(BadDeclaration, match="other terms"):
         Holdout(N, N, curator=curator, **{**TERMS, "queries": 99})
-    with pytest.raises(BadDeclaration, match="leave ledger= out"):
+    with pytest.raises(BadDeclaration, match="Omit `ledger=` here"):
         Holdout(N, N, curator=curator, ledger=tmp_path / "h", **TERMS)
     for name in ("", "a\0b", "x" * 101):
-        with pytest.raises(BadDeclaration, match="name must be"):
+        with pytest.raises(BadDeclaration, match="`name` must be"):
             Holdout(N, N, curator=curator, name=name, **TERMS)
 
     assert Fraction(1, 2) == pytest.approx(curator.budget.spent.share, rel=1e-9)
@@ -192,7 +192,7 @@ def test_processes_share_one_session(tmp_path: Path) -> None:
 def test_a_session_on_a_ledger_in_memory_is_never_copied() -> None:
     """Pickling a session on a ledger in memory is refused, with advice to use a file."""
     holdout = Holdout(N, N, curator=open_curator(), **TERMS)
-    with pytest.raises(TypeError, match="ledger= a file"):
+    with pytest.raises(TypeError, match="`ledger=` and a file"):
         pickle.dumps(holdout)
 
 

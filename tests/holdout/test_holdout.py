@@ -302,7 +302,7 @@ def test_a_guarantee_never_claims_more_than_its_plan(method: str) -> None:
 
 def test_guarantees_separate_privacy_from_validity() -> None:
     """Only noisy methods promise privacy; a naive holdout promises nothing."""
-    assert "privacy: none is promised" in str(open_holdout("coding").guarantee)
+    assert "privacy: not guaranteed" in str(open_holdout("coding").guarantee)
     assert "-DP" in str(open_holdout("thresholdout").guarantee)
     assert "Gaussian-DP" in str(open_holdout("gaussian").guarantee)
     naive = open_holdout("naive").guarantee
@@ -346,7 +346,7 @@ def test_no_argument_is_ignored(method: str) -> None:
         name: OPTIONS[name] for name in USED_OPTIONS[method] if name in ("queries", "overfits")
     }
     for option in sorted(set(OPTIONS) - set(USED_OPTIONS[method])):
-        with pytest.raises(BadDeclaration, match=f"{option}= is not used") as caught:
+        with pytest.raises(BadDeclaration, match=f"{option}=` is not used") as caught:
             Holdout(N, N, method=method, **needed, **{option: OPTIONS[option]})
         users = [name for name in METHODS if option in USED_OPTIONS[name]]
         assert all(name in str(caught.value) for name in users)
@@ -354,11 +354,11 @@ def test_no_argument_is_ignored(method: str) -> None:
 
 def test_arguments_are_not_ignored_under_auto() -> None:
     """Under ``auto``, options that the chosen method does not use are refused too."""
-    with pytest.raises(BadDeclaration, match="tau= is not used"):
+    with pytest.raises(BadDeclaration, match="tau=` is not used"):
         Holdout(N, N, tau=0.1, queries=10)
-    with pytest.raises(BadDeclaration, match=r"epsilon= is not used.*thresholdout"):
+    with pytest.raises(BadDeclaration, match=r"epsilon=` is not used.*thresholdout"):
         Holdout(None, N, queries=10, epsilon=1)
-    with pytest.raises(BadDeclaration, match="overfits= is not used"):
+    with pytest.raises(BadDeclaration, match="overfits=` is not used"):
         Holdout(None, N, queries=10, overfits=3)
 
 

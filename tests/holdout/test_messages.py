@@ -24,21 +24,21 @@ def opened(**more: Any) -> Holdout:
 WRONG: list[tuple[str, Callable[[], object]]] = [
     ("a pair (X, y) in parentheses", lambda: Holdout(list(ROWS), ROWS)),
     ("y.ravel()", lambda: Holdout((ROWS[0], ROWS[1][:, None]), ROWS)),
-    ("a number for each row, got a single float", lambda: opened().ask(lambda X, y: 0.5)),  # noqa: N803
-    ("it is called with X and y", lambda: opened().ask(lambda X: X[:, 0])),  # noqa: N803
+    ("a number for each row; got a single float", lambda: opened().ask(lambda X, y: 0.5)),  # noqa: N803
+    ("It is called with X and y", lambda: opened().ask(lambda X: X[:, 0])),  # noqa: N803
     ("model.predict(X)", lambda: opened().ask(MODEL)),
     ("model.predict(X)", lambda: opened().score(MODEL, MODEL)),
     ("'roc_auc', which is 'auc' here", lambda: opened().scorer("roc_auc")),
-    ("a Metric of your own", lambda: opened().scorer("f1")),
-    ("a Metric of your own", lambda: metric_of([])),  # type: ignore[arg-type]
-    ("a session without training rows needs queries=", lambda: Holdout(None, ROWS)),
+    ("a `Metric` of your own", lambda: opened().scorer("f1")),
+    ("a `Metric` of your own", lambda: metric_of([])),  # type: ignore[arg-type]
+    ("A session without training rows needs `queries=`", lambda: Holdout(None, ROWS)),
     ("such as 'holdout.db'", lambda: opened(ledger="sqlite:///holdout.db")),
-    ("name must be a text", lambda: opened(name=3)),
-    ("sigma must be at most", lambda: opened(sigma=1e12)),
-    ("sigma must be at most", lambda: opened(epsilon=1e-12)),
-    ("sigma must be at most", lambda: Holdout(None, N, queries=3, sigma=1e12)),
-    ("sigma must be at most", lambda: opened(sigma="1e400")),
-    ("sigma must be at most", lambda: opened(epsilon="1e-400")),
+    ("`name` must be a string", lambda: opened(name=3)),
+    ("`sigma` must be at most", lambda: opened(sigma=1e12)),
+    ("`sigma` must be at most", lambda: opened(epsilon=1e-12)),
+    ("`sigma` must be at most", lambda: Holdout(None, N, queries=3, sigma=1e12)),
+    ("`sigma` must be at most", lambda: opened(sigma="1e400")),
+    ("`sigma` must be at most", lambda: opened(epsilon="1e-400")),
 ]
 
 
@@ -62,7 +62,7 @@ def test_answers_and_plans_fit_on_a_line() -> None:
     assert str(near).startswith("0.5 [0.")
     assert str(far).endswith("], overfit")
     assert len(repr(found)) < 150
-    assert "queries fixed beforehand" in str(found)
+    assert "queries fixed in advance" in str(found)
 
 
 @pytest.mark.parametrize("method", ["coding", "thresholdout", "gaussian", "rounding", "ladder"])

@@ -196,5 +196,5 @@ def test_impossible_plans_are_refused() -> None:
     ):
         with pytest.raises(BadDeclaration):
             plan(**wish)
-    with pytest.raises(UnsupportedQuery, match="no method"):
+    with pytest.raises(UnsupportedQuery, match="No method"):
         plan(n=3, tau=0.01, queries=100)

@@ -94,7 +94,7 @@ def test_kinds_of_labels_are_refused_unseen() -> None:
         with pytest.raises(BadDeclaration, match="cannot read the labels"):
             check_labels(metric, "heldout", labels)
     for wrong in ("accuracy", "squared-error"):
-        with pytest.raises(BadDeclaration, match="positive= is for brier and auc"):
+        with pytest.raises(BadDeclaration, match="`positive=` is for brier and auc"):
             metric_of(wrong, positive=1)
     with pytest.raises(BadDeclaration, match="a label"):
         metric_of("brier", positive=[1])
@@ -156,7 +156,7 @@ def test_an_estimator_out_of_range_on_the_holdout_ends_the_session(chance: float
     """A probability outside [0, 1] only on the holdout is hidden, and it ends the session."""
     metric = metric_of("brier", positive="yes")
     holdout, train = open_private(42)
-    with pytest.raises(BadDeclaration, match="the estimator failed on the holdout's rows"):
+    with pytest.raises(BadDeclaration, match="The estimator failed on the holdout's rows"):
         holdout.scorer(metric)(Estimator(chance), *train)
 
     assert holdout.loss is None
@@ -174,7 +174,7 @@ def test_a_metric_that_fails_on_labels_ends_the_session() -> None:
     rows = rows_of(labels)
     for values in (lambda y, p: y + p, lambda y, p: p[y < 7], lambda y, p: 1 / (7 - y).min()):
         holdout = Holdout(rows_of(np.zeros(N)), rows, method="naive")
-        with pytest.raises(BadDeclaration, match="spy failed on the holdout's rows"):
+        with pytest.raises(BadDeclaration, match="'spy' failed on the holdout's rows"):
             holdout.score(None, predictions, Metric("spy", values))
         assert "failed on the holdout's rows" in str(holdout.guarantee)
         assert 0 == holdout.left.queries

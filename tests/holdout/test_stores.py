@@ -94,7 +94,7 @@ def test_a_file_that_is_no_session_is_a_fault(tmp_path: Path) -> None:
     session = open_holdout(path)
     path.write_bytes(b"no database" * 100)
     for use in (lambda: open_holdout(path), lambda: session.ask(HALF, HALF), lambda: session.left):
-        with pytest.raises(Fault, match=r"holdout\.db cannot be used"):
+        with pytest.raises(Fault, match=r"`holdout\.db` cannot be used"):
             use()
     with pytest.raises(Fault, match="cannot be used"):
         open_holdout(tmp_path)
@@ -134,7 +134,7 @@ def test_a_session_in_memory_is_never_copied() -> None:
     copy.copy(holdout).ask(HALF, HALF)
     assert 4 == holdout.left.queries
     for work in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError, match="ledger= a file"):
+        with pytest.raises(TypeError, match="`ledger=` and a file"):
             work(holdout)
 
 

@@ -26,6 +26,7 @@ SENTENCES: tuple[str, ...] = (
     "errors",
     "exact",
     "expressions",
+    "holdout",
     "intake",
     "lazy",
     "ledger",

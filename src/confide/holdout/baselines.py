@@ -147,7 +147,8 @@ class Splitting(StoredTerms):
     def __post_init__(self) -> None:
         if self.rows < self.queries:
             raise BadDeclaration(
-                f"splitting needs a row for each of {self.queries:,} queries, got {self.rows:,}"
+                "Splitting needs at least one row per query. Ask fewer queries or use more rows; "
+                f"got {self.rows:,} rows for {self.queries:,} queries."
             )
 
     @property
@@ -219,7 +220,7 @@ class Naive(StoredTerms):
         return replace(progress, queries=progress.queries + size), outcomes
 
     def guarantee(self) -> Guarantee:
-        claim = "the naive holdout keeps nothing once a query depends on an answer"
+        claim = "naive answers guarantee nothing once a query depends on an answer"
         return Guarantee(
             holds=False,
             tau=None,

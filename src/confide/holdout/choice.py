@@ -52,7 +52,8 @@ class Terms:
         """Return ``queries`` or ``overfits``, or raise BadDeclaration if it is missing."""
         value = getattr(self, name)
         if not isinstance(value, int):
-            raise BadDeclaration(f"{method} needs {name}=, the most that may be asked")
+            subject = f"Method {method!r}" if method in METHODS else method
+            raise BadDeclaration(f"{subject} needs `{name}=`, the maximum number of {name}.")
         return value
 
 
@@ -95,7 +96,7 @@ def choose_method(name: str, terms: Terms) -> Method:
         case "naive":
             return Naive(terms.rows)
         case "without a guess":
-            terms.count("queries", "a session without training rows")
+            terms.count("queries", "A session without training rows")
             names = ("gaussian", "rounding", "splitting")
             tried = [_method_without_guesses(name, terms) for name in names]
             found = [method for method in tried if method is not None]
@@ -104,8 +105,8 @@ def choose_method(name: str, terms: Terms) -> Method:
             method = _method_without_guesses(other, terms)
             if method is None:
                 raise BadDeclaration(
-                    f"splitting needs a row for each of {terms.queries:,} queries, got "
-                    f"{terms.rows:,} rows"
+                    "Splitting needs at least one row per query. Ask fewer queries or use more "
+                    f"rows; got {terms.rows:,} rows for {terms.queries:,} queries."
                 )
             return method
 
@@ -115,7 +116,7 @@ def _resolve(name: str, terms: Terms) -> str:
     if name in METHODS:
         return name
     if name != "auto":
-        raise BadDeclaration(f"method must be auto or one of {', '.join(METHODS)}, got {name!r}")
+        raise BadDeclaration(f"`method` must be auto or one of {', '.join(METHODS)}; got {name!r}.")
     if terms.sigma is not None or terms.epsilon is not None:
         return "thresholdout" if terms.train_rows is not None else "gaussian"
     if terms.train_rows is None:
@@ -130,14 +131,16 @@ def _check_used(name: str, terms: Terms) -> None:
         if getattr(terms, option) is not None and option not in allowed:
             users = ", ".join(method for method, used in USED_OPTIONS.items() if option in used)
             raise BadDeclaration(
-                f"{option}= is not used by a session {_describe(name)}; leave it out, or take a "
-                f"method that uses it: {users}"
+                f"`{option}=` is not used by a session {_describe(name)}. Omit it, or use a method "
+                f"that uses it: {users}."
             )
 
 
 def _describe(name: str) -> str:
     return (
-        f"of method {name!r}" if name in USED_OPTIONS else "without training rows, noise or method="
+        f"of method {name!r}"
+        if name in USED_OPTIONS
+        else "without training rows, noise, or `method=`"
     )
 
 

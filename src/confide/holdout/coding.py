@@ -226,8 +226,8 @@ class GuessAndCheck(StoredTerms):
 
     def guarantee(self) -> Guarantee:
         claim = (
-            f"every interval holds the population's mean with probability {1 - self.beta:.4g}, "
-            f"however long the session, n = {self.rows:,}"
+            f"every interval contains the population's mean with probability {1 - self.beta:.4g}, "
+            f"for any number of queries, n = {self.rows:,}"
         )
         return Guarantee(
             holds=True, tau=None, beta=self.beta, n=self.rows, claim=claim, source=PROOF
@@ -237,7 +237,7 @@ class GuessAndCheck(StoredTerms):
 def _guesses(batch: QueryBatch) -> Floats:
     if batch.guesses is None:
         raise BadDeclaration(
-            "this method checks guesses: give the values on the training rows too, or guess="
+            "This method checks guesses. Pass the values on the training rows too, or `guess=`."
         )
     return batch.guesses
 

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BoardScore", "Holdout", "Leaderboard"]
 
+TRAIN_VALUES: Final = "The training values"
+HELDOUT_VALUES: Final = "The heldout values"
 METHODS_FOR_PAIRS: Final = ("guess-and-check", "naive")
 """The methods that allow metrics of pairs of rows.
 
@@ -143,8 +145,8 @@ class Holdout:
             return MemoryStore() if ledger is None else FileStore(ledger, name)
         if ledger is not None:
             raise BadDeclaration(
-                "inside a curator the session's state is kept in the curator's ledger; leave "
-                "ledger= out here, and open the curator with ledger= a file or a database"
+                "With `curator=`, the state of a session is in the curator's ledger. Omit "
+                "`ledger=` here, and open the curator with `ledger=` and a file or a database."
             )
         loss = check_curator(curator, self._method)
         return LedgerStore(curator, name, loss, is_confirmed=confirm)
@@ -208,17 +210,18 @@ class Holdout:
         """
         if not 1 <= len(matrices) <= 2:
             raise BadDeclaration(
-                "ask_many takes a matrix for the training rows and one for the rest"
+                "`ask_many` takes a matrix for the training rows and one for the heldout rows."
             )
-        heldout = read_matrix("heldout values", matrices[-1], self._heldout.size)
+        heldout = read_matrix(HELDOUT_VALUES, matrices[-1], self._heldout.size)
         if len(matrices) == 2:
-            train = read_matrix("train values", matrices[0], self._train_size())
-            guesses = guesses_of("train values", train)
+            train = read_matrix(TRAIN_VALUES, matrices[0], self._train_size())
+            guesses = guesses_of(TRAIN_VALUES, train)
         elif guesses is not None:
             guesses = np.array([check_guess("guesses", guess) for guess in np.asarray(guesses)])
         if guesses is not None and len(guesses) != heldout.shape[1]:
             raise BadDeclaration(
-                f"guesses must be {heldout.shape[1]:,}, one for each query, got {len(guesses):,}"
+                f"`guesses` must have one entry for each of the {heldout.shape[1]:,} queries; got "
+                f"{len(guesses):,}."
             )
         outcomes = self._ask(heldout, guesses, MEAN_METRIC)
         return HoldoutAnswers(outcomes.values, outcomes.overfit, outcomes)
@@ -242,11 +245,12 @@ class Holdout:
         if train_predictions is not None:
             rows = self._labelled(self._train, "train")
             check_labels(found, "train", rows.labels)
-            guess = _guess(found, "train predictions", rows.labels, train_predictions)
+            guess = _guess(found, "The training predictions", rows.labels, train_predictions)
         # Malformed predictions are refused before a label is read. Later errors stay unspecific.
-        name, labels = "heldout predictions", self._heldout.labels
+        name, labels = "The heldout predictions", self._heldout.labels
         given = read_predictions(found, name, heldout_predictions, self._heldout.size)
-        heldout = self._guarded(lambda: measure(found, name, labels, given), found.name)
+        what = f"Metric {found.name!r}"
+        heldout = self._guarded(lambda: measure(found, name, labels, given), what)
         return self._answer(guess, heldout, found)
 
     def scorer(self, metric: str | Metric = "accuracy", *, high: Number | None = None) -> Scorer:
@@ -263,9 +267,9 @@ class Holdout:
         """Return the metric of a fitted estimator, with its mean over (X, y) as the guess."""
         self.check_metric(metric)
         guess = _guess(
-            metric, "fold predictions", np.asarray(y), predict_column(estimator, X, metric)
+            metric, "The fold's predictions", np.asarray(y), predict_column(estimator, X, metric)
         )
-        rows, name = self._heldout, "heldout predictions"
+        rows, name = self._heldout, "The heldout predictions"
 
         def values() -> Any:
             found = predict_column(estimator, rows.features, metric)
@@ -273,15 +277,15 @@ class Holdout:
                 metric, name, rows.labels, read_predictions(metric, name, found, rows.size)
             )
 
-        return self._answer(guess, self._guarded(values, "the estimator"), metric)
+        return self._answer(guess, self._guarded(values, "The estimator"), metric)
 
     def check_metric(self, metric: Metric) -> None:
         """Raise BadDeclaration if the method or the labels rule out a metric; no row is read."""
         if metric.is_paired and self._method.name not in METHODS_FOR_PAIRS:
             raise BadDeclaration(
-                f"{metric.name} pairs rows by their labels: one row can move many pairs, and how "
-                f"many there are is not known beforehand, so {self._method.name} cannot promise "
-                "what it does; use method='guess-and-check'"
+                f"Metric {metric.name!r} pairs rows by their labels. One row can affect many "
+                "pairs, and their number is not known in advance, so method "
+                f"{self._method.name!r} cannot keep its guarantee. Use `method='guess-and-check'`."
             )
         check_labels(metric, "heldout", self._labelled(self._heldout, "heldout").labels)
 
@@ -289,12 +293,12 @@ class Holdout:
         """Return the answers for all columns of ``heldout``, in one change of the stored state."""
         if self._method.needs_guess and guesses is None:
             raise BadDeclaration(
-                f"{self._method.name} checks guesses: give the query's values on the training rows "
-                "too, or guess="
+                f"Method {self._method.name!r} checks guesses. Pass the query's values on the "
+                "training rows too, or `guess=`."
             )
         if isinstance(self._method, Splitting):
             return self._ask_split(self._method, heldout, metric)
-        means = _means("heldout values", heldout)
+        means = _means(HELDOUT_VALUES, heldout)
         flips = self._method.name == "ladder" and metric.is_loss
         batch = QueryBatch(1 - means if flips else means, guesses, len(heldout), metric.is_binary)
         outcomes = self._store.change(
@@ -305,13 +309,13 @@ class Holdout:
     def _ask_split(self, method: Splitting, heldout: Any, metric: Metric) -> Outcomes:
         """Return the answers of the method splitting, each from the query's own block of rows."""
         columns = heldout.reshape(len(heldout), -1)
-        _means("heldout values", heldout)
+        _means(HELDOUT_VALUES, heldout)
 
         def answer(progress: Progress) -> tuple[Progress, Outcomes]:
             first = check_not_spoiled(progress).queries
             size = min(columns.shape[1], check_left(method.left(progress)))
             parts = [columns[method.span(first + index), index] for index in range(size)]
-            means = np.array([mean_of("heldout values", part) for part in parts])
+            means = np.array([mean_of(HELDOUT_VALUES, part) for part in parts])
             batch = QueryBatch(means, None, len(columns), metric.is_binary)
             return method.answer(progress, batch, self._entropy)
 
@@ -327,33 +331,36 @@ class Holdout:
             case (phi,) if callable(phi):
                 return self._call(phi, metric)
             case (heldout,):
-                found = read_column("heldout values", heldout, self._heldout.size)
+                found = read_column(HELDOUT_VALUES, heldout, self._heldout.size)
                 return None, metric.values(None, found)
             case (train, heldout):
-                values = read_column("train values", train, self._train_size())
-                found = read_column("heldout values", heldout, self._heldout.size)
-                guess = guess_of("train values", metric.values(None, values))
+                values = read_column(TRAIN_VALUES, train, self._train_size())
+                found = read_column(HELDOUT_VALUES, heldout, self._heldout.size)
+                guess = guess_of(TRAIN_VALUES, metric.values(None, values))
                 return guess, metric.values(None, found)
             case _:
                 raise BadDeclaration(
-                    "ask takes a function, or the values on the training rows and on the rest"
+                    "`ask` takes a function, or the values on the training rows and on the heldout "
+                    "rows."
                 )
 
     def _call(self, phi: Query, metric: Metric) -> tuple[float | None, Any]:
         """Return the guess and the values of a function; it runs on the training rows first."""
         guess = None
         if self._train is not None:
-            train = read_column("phi on train", self._train.call(phi), self._train.size)
-            guess = mean_of("phi on train", metric.values(None, train))
+            name = "The values of `phi` on the training rows"
+            train = read_column(name, self._train.call(phi), self._train.size)
+            guess = mean_of(name, metric.values(None, train))
 
         def values() -> Any:
-            found = read_column("phi on heldout", self._heldout.call(phi), self._heldout.size)
+            name = "The values of `phi` on the heldout rows"
+            found = read_column(name, self._heldout.call(phi), self._heldout.size)
             scaled = metric.values(None, found)
-            check_range("phi on heldout", scaled)
+            check_range(name, scaled)
             return scaled
 
         self._heldout.check_callable()
-        return guess, self._guarded(values, "phi")
+        return guess, self._guarded(values, "`phi`")
 
     def _guarded(self, work: Callable[[], Any], what: str) -> Any:
         """Return the result of ``work`` on the holdout's rows; if it fails, end the session.
@@ -369,21 +376,24 @@ class Holdout:
             # that no budget covers. So the session ends.
             self._store.change(lambda progress: (replace(progress, is_spoiled=True), None))
             raise BadDeclaration(
-                f"{what} failed on the holdout's rows, and how is not told; nothing was answered, "
-                "and the session is over. Take one that gives any row a value in [0, 1]: "
-                "with missing values too, or with categories that the training rows do not have"
+                f"{what} failed on the holdout's rows, and the details are hidden. Nothing was "
+                "answered, and the session is over. Use a query that gives every row a value in "
+                "[0, 1], even with missing values or with categories that the training rows do not "
+                "have."
             ) from None
 
     def _train_size(self) -> int:
         if self._train is None:
-            raise BadDeclaration("this holdout was opened without training rows; leave them out")
+            raise BadDeclaration(
+                "This holdout was opened without training rows. Omit the training values."
+            )
         return self._train.size
 
     def _labelled(self, rows: Rows | None, which: str) -> Rows:
         if rows is None or rows.labels is None:
             raise BadDeclaration(
-                f"{which} has no labels; open the holdout with pairs (X, y), or with frames and "
-                "labels= the name of a column"
+                f"`{which}` has no labels. Open the holdout with pairs (X, y), or with DataFrames "
+                "and `labels=`, the name of a column."
             )
         return rows
 
@@ -450,7 +460,7 @@ class Leaderboard:
         self.metric = metric_of(metric, high)
         marks = np.asarray(labels)
         if marks.ndim != 1:
-            raise BadDeclaration(f"labels must be one for each row, got shape {marks.shape}")
+            raise BadDeclaration(f"`labels` must have one entry per row; got shape {marks.shape}.")
         self._holdout = Holdout(
             None,
             (np.zeros((len(marks), 0)), marks),

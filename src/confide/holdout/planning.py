@@ -50,7 +50,7 @@ class Theorem:
 ALL_ANSWERS: Final = "every answer within tau"
 UNTIL_LAST_OVERFIT: Final = "every answer within tau; the session ends after the last overfit"
 UNTIL_TRUE_OVERFITS: Final = "within tau until that many guesses were off by more than tau / 2"
-BEST_SCORE: Final = "the best score so far within tau; other scores are not told"
+BEST_SCORE: Final = "the best score so far within tau; other scores are not shown"
 
 THEOREMS: Final = (
     Theorem(
@@ -65,7 +65,7 @@ THEOREMS: Final = (
         "guess-and-check",
         "guess-and-check",
         coding_bounds.fits_anytime,
-        "the last answer within tau; goes on for ever, with wider intervals",
+        "the last answer within tau; the session has no end, and intervals widen",
         "docs/proofs/holdout.md",
         needs_guess=True,
     ),
@@ -139,10 +139,10 @@ THEOREMS: Final = (
         is_for_every_answer=False,
     ),
     Theorem(
-        "queries fixed beforehand",
+        "queries fixed in advance",
         None,
         coding_bounds.fits_bonferroni,
-        "every answer within tau, if no query depends on an answer: the floor",
+        "every answer within tau, if no query depends on an answer: a lower bound",
         "Hoe63",
         is_adaptive=False,
     ),
@@ -244,8 +244,8 @@ def plan(
     chosen = next(filter(request.accepts, found), None)
     if chosen is None:
         raise UnsupportedQuery(
-            "no method keeps this: ask for a larger tau or beta, fewer queries or overfits, or "
-            "more rows"
+            "No method can guarantee this. Use a larger tau or beta, fewer queries or overfits, or "
+            "more rows."
         )
     return HoldoutPlan(
         n=chosen.n,
@@ -263,7 +263,7 @@ def _private_theorem(request: "_Request", epsilon: Fraction) -> Theorem:
     """Return the theorem for epsilon-DP sessions: Thresholdout, whose overfits cost privacy."""
     if not (request.has_overfits or request.omits_counts):
         raise BadDeclaration(
-            "with epsilon= the session is paid by its overfits, got none; say overfits= too"
+            "With `epsilon=`, overfits cost privacy, so their number is needed. Pass `overfits=`."
         )
     covers = partial(noisy_bounds.fits_private, epsilon=epsilon)
     claim = f"{UNTIL_LAST_OVERFIT}; epsilon-DP with epsilon = {float(epsilon):.4g}"
@@ -385,10 +385,11 @@ def _sought(given: dict[str, float | int | None]) -> str:
             return "queries"
         case (False, False) if missing == {"overfits"}:
             return "overfits"
-    said = ", ".join(sorted(set(given) - missing)) or "nothing"
+    names = ", ".join(sorted(set(given) - missing)) or "nothing"
     raise BadDeclaration(
-        "leave out what is sought: n; or tau, with n and queries given; or queries or overfits, "
-        f"with n and tau given; got {said}. Such as tau 0.05, queries 10000, overfits 100"
+        "Omit the quantity to compute: `n`; or `tau`, with `n` and `queries` given; or `queries` "
+        "or `overfits`, with `n` and `tau` given. For example, tau 0.05, queries 10000, and "
+        f"overfits 100 give `n`; got {names}."
     )
 
 

@@ -81,13 +81,13 @@ class Guarantee:
     def __str__(self) -> str:
         validity = self.claim if self.holds else f"none at this n: {self.claim}"
         if self.loss is None:
-            return f"validity: {validity} [{self.source}]; privacy: none is promised"
+            return f"validity: {validity} [{self.source}]; privacy: not guaranteed"
         epsilon = self.loss.epsilon
         if isinstance(epsilon, Fraction):
             return f"validity: {validity} [{self.source}]; privacy: {float(epsilon):.6g}-DP"
         return (
             f"validity: {validity} [{self.source}]; privacy: "
-            f"{self.loss.mu:.6g}-Gaussian-DP, as one row is replaced"
+            f"{self.loss.mu:.6g}-Gaussian-DP if one row is replaced"
         )
 
 
@@ -181,7 +181,7 @@ def state_guarantee(
     if kept >= 1:
         claim = f"every tau below 1 needs more rows or less noise; {extent}"
     elif not holds:
-        claim = f"tau = {wanted:.6g} needs more rows; what holds is {claim}"
+        claim = f"tau = {wanted:.6g} needs more rows; guaranteed is {claim}"
     return Guarantee(holds, shown, method.beta, method.rows, claim, source, loss)
 
 
@@ -253,9 +253,9 @@ def check_left(left: Left) -> int:
     for size, what in ((left.queries, "queries"), (left.overfits, "overfits")):
         if size is not None and size <= 0:
             raise BudgetExceeded(
-                f"this session has no {what} left; what it promised holds for the answers given. "
-                "Plan a session with more (confide.holdout.plan tells how many rows that needs), "
-                "on rows that no answer has used",
+                f"This session has no {what} left. Its guarantee holds for the answers given. "
+                "Plan a session with more, on rows that no answer has used; `confide.holdout.plan` "
+                "returns how many rows it needs.",
                 cost=Fraction(1),
                 left=Fraction(0),
             )
@@ -270,8 +270,8 @@ def check_rows(method: str, rows: int, batch: QueryBatch) -> None:
     """
     if batch.rows != rows:
         raise BadDeclaration(
-            f"{method} needs one value for each of {rows:,} rows; a metric of pairs of rows needs "
-            "method='guess-and-check'"
+            f"Method {method!r} needs one value for each of {rows:,} rows. For a metric of pairs "
+            "of rows, use `method='guess-and-check'`."
         )
 
 
@@ -281,9 +281,9 @@ def check_sigma(sigma: Fraction, rows: int) -> Fraction:
     if sigma > largest:
         shown = float_above(sigma)  # sigma itself may be too large for a float
         raise BadDeclaration(
-            f"sigma must be at most {float(largest):.4g} for {rows:,} rows, got {shown:.4g}; "
-            "means lie in [0, 1], so noise near 1 leaves nothing of them: take more rows, fewer "
-            "overfits, or more epsilon"
+            f"`sigma` must be at most {float(largest):.4g} for {rows:,} rows. Means are in [0, 1], "
+            "so noise near 1 hides them. Use more rows, fewer overfits, or a larger epsilon; got "
+            f"{shown:.4g}."
         )
     return sigma
 

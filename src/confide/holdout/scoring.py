@@ -32,7 +32,7 @@ PREDICTION_KINDS: Final = "biufUSO"
 
 def _accept(predictions: Array) -> None:
     if predictions.dtype.kind not in PREDICTION_KINDS:
-        raise BadDeclaration(f"predictions must be numbers or text, got {predictions.dtype}")
+        raise BadDeclaration(f"Predictions must be numbers or strings; got {predictions.dtype}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class _Auc:
         positive, negative = np.flatnonzero(mask), np.flatnonzero(~mask)
         pairs = min(len(positive), len(negative))
         if not pairs:
-            raise BadDeclaration("auc needs rows of both classes")
+            raise BadDeclaration("Metric 'auc' needs rows of both classes.")
         first, second = scores[positive[:pairs]], scores[negative[:pairs]]
         return np.asarray((first > second) + 0.5 * (first == second))
 
@@ -135,12 +135,14 @@ def _is_positive(labels: Array, positive: object) -> NDArray[np.bool_]:
 def _accept_probabilities(predictions: Array) -> None:
     probabilities = _as_floats("predictions", predictions)
     if not ((probabilities >= 0) & (probabilities <= 1)).all():
-        raise BadDeclaration("brier needs predicted chances in [0, 1], got NaN or values outside")
+        raise BadDeclaration(
+            "Metric 'brier' needs predicted probabilities in [0, 1]; got NaN or values outside."
+        )
 
 
 def _accept_finite(predictions: Array) -> None:
     if not np.isfinite(_as_floats("predictions", predictions)).all():
-        raise BadDeclaration("predictions must be finite numbers, got NaN or infinities")
+        raise BadDeclaration("Predictions must be finite numbers; got NaN or infinities.")
 
 
 def _identity(labels: object, predictions: Array) -> Array:
@@ -208,9 +210,10 @@ def metric_of(
         return METRICS[name]
     same = SKLEARN_NAMES.get(name) if isinstance(name, str) else None
     known = ", ".join([*METRICS, *ERROR_POWERS])
+    ours = f", which is {same!r} here" if same else ""
     raise BadDeclaration(
-        f"metric must be one of {known}, or a Metric of your own that gives each row a value in "
-        f"[0, 1]; got {name!r}" + (f", which is {same!r} here" if same else "")
+        f"`metric` must be one of {known}, or a `Metric` of your own that gives each row a value "
+        f"in [0, 1]; got {name!r}{ours}."
     )
 
 
@@ -221,7 +224,7 @@ def mean_metric(low: Number = 0, high: Number = 1) -> Metric:
         for name, end in (("low", low), ("high", high))
     ]
     if ends[0] >= ends[1]:
-        raise BadDeclaration(f"a range needs low < high, got low={low!r}, high={high!r}")
+        raise BadDeclaration(f"The range needs low < high; got low={low!r}, high={high!r}.")
     if ends == [0.0, 1.0]:
         return Metric("mean", _identity)
     return Metric("mean", _Scaled(*ends), low=ends[0], high=ends[1])
@@ -256,20 +259,22 @@ class _Clipped:
 
 def _clipped_metric(name: str, power: int, high: Number | None) -> Metric:
     if high is None:
-        raise BadDeclaration(f"{name} needs high=, the value at which it is clipped")
-    top = float(fraction("high", high, "a finite number above 0"))
+        raise BadDeclaration(f"Metric {name!r} needs `high=`, the value at which it is clipped.")
+    top = float(fraction("high", high, "a finite number greater than 0"))
     if top <= 0:
-        raise BadDeclaration(f"high must be a finite number above 0, got {high!r}")
+        raise BadDeclaration(f"`high` must be a finite number greater than 0; got {high!r}.")
     values = _Clipped(power, top)
     return Metric(name, values, high=top, is_loss=True, kinds=NUMERIC_KINDS, accepts=_accept_finite)
 
 
 def _with_positive(name: "str | Metric", positive: object) -> Metric:
     if not isinstance(name, str) or name not in BINARY_LABEL_SCORES:
-        raise BadDeclaration(f"positive= is for {' and '.join(BINARY_LABEL_SCORES)}, got {name!r}")
+        raise BadDeclaration(
+            f"`positive=` is for {' and '.join(BINARY_LABEL_SCORES)}; got {name!r}."
+        )
     if not isinstance(positive, str | int | float | np.generic):
         raise BadDeclaration(
-            f"positive must be a label, text or a number, got {type(positive).__name__}"
+            f"`positive` must be a label, a string or a number; got {type(positive).__name__}."
         )
     kinds = "USO" if isinstance(positive, str) else NUMERIC_KINDS + "O"
     return replace(
@@ -280,10 +285,11 @@ def _with_positive(name: "str | Metric", positive: object) -> Metric:
 def check_labels(metric: Metric, name: str, labels: Array) -> None:
     """Raise BadDeclaration if a metric cannot read labels of this type; no label is read."""
     if metric.kinds and labels.dtype.kind not in metric.kinds:
-        coded = f"say which one counts: metric_of({metric.name!r}, positive=...)"
-        way = "give numbers" if metric.positive is None else coded
+        by_name = f"Name the positive label with `metric_of({metric.name!r}, positive=...)`."
+        advice = "Pass numbers." if metric.positive is None else by_name
         raise BadDeclaration(
-            f"{metric.name} cannot read the labels of {name}, which are {labels.dtype}; {way}"
+            f"Metric {metric.name!r} cannot read the labels of `{name}`, which have type "
+            f"{labels.dtype}. {advice}"
         )
 
 
@@ -293,15 +299,15 @@ def read_predictions(metric: Metric, name: str, predictions: object, rows: int) 
         array = np.asarray(predictions)
     except ValueError:
         raise BadDeclaration(
-            f"{name} must be {rows:,} values, one for each label, got rows of several lengths"
+            f"{name} must be {rows:,} values, one for each label; got rows of several lengths."
         ) from None
     if array.ndim == 0:
         raise BadDeclaration(
-            f"{name} must be {rows:,} values, one for each label, got {describe(predictions)}"
+            f"{name} must be {rows:,} values, one for each label; got {describe(predictions)}."
         )
     if array.shape != (rows,):
         raise BadDeclaration(
-            f"{name} must be {rows:,} values, one for each label, got shape {array.shape}"
+            f"{name} must be {rows:,} values, one for each label; got shape {array.shape}."
         )
     metric.accepts(array)
     return array
@@ -313,8 +319,8 @@ def measure(metric: Metric, name: str, labels: Array, predictions: Array) -> Arr
     limit = rows // 2 if metric.is_paired else rows
     if found.ndim != 1 or not (1 if metric.is_paired else rows) <= len(found) <= limit:
         raise BadDeclaration(
-            f"{metric.name} must give one value for each row, or for each pair; return an array of "
-            "that length"
+            f"Metric {metric.name!r} must return one value for each row, or for each pair. Return "
+            "an array of that length."
         )
     check_range(name, found)
     return found
@@ -323,7 +329,7 @@ def measure(metric: Metric, name: str, labels: Array, predictions: Array) -> Arr
 def _as_floats(name: str, values: Array) -> NDArray[np.float64]:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
-        raise BadDeclaration(f"{name} must be numbers for this metric, got {array.dtype}")
+        raise BadDeclaration(f"The {name} must be numbers for this metric; got {array.dtype}.")
     return array.astype(np.float64)
 
 
@@ -356,9 +362,9 @@ def _find_method(estimator: Any, metric: Metric) -> str:
     found = [method for method in methods if getattr(estimator, method, None) is not None]
     if not found and hasattr(estimator, "classes_"):
         raise BadDeclaration(
-            f"{metric.name} needs an estimator with {' or '.join(methods)}, got "
-            f"{type(estimator).__name__}, which names classes only; take another, or wrap it in "
-            "scikit-learn's CalibratedClassifierCV"
+            f"Metric {metric.name!r} needs an estimator with {' or '.join(methods)}. Use another "
+            "estimator, or wrap this one in scikit-learn's `CalibratedClassifierCV`; got "
+            f"{type(estimator).__name__}, which predicts classes only."
         )
     return found[0] if found else "predict"
 
@@ -371,8 +377,9 @@ def _find_class(estimator: Any, metric: Metric) -> int:
     found = [index for index, name in enumerate(classes) if name == metric.positive]
     if not found:
         raise BadDeclaration(
-            f"{metric.name} counts the label {metric.positive!r} as positive, and the estimator "
-            "has no such class; say which counts: metric_of(..., positive=)"
+            f"Metric {metric.name!r} counts the label {metric.positive!r} as positive, but the "
+            "estimator has no such class. Name the positive label with "
+            "`metric_of(..., positive=)`."
         )
     return found[0]
 

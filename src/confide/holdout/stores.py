@@ -65,9 +65,9 @@ def check_not_spoiled(progress: Progress) -> Progress:
     """
     if progress.is_spoiled:
         raise Refusal(
-            "this session ended when a query failed on the holdout's rows and not on the training "
-            "rows; what it promised holds for the answers given. Plan a new session, on rows that "
-            "no answer has used"
+            "This session ended when a query failed on the holdout's rows but not on the training "
+            "rows. Its guarantee holds for the answers given. Plan a new session, on rows that no "
+            "answer has used."
         )
     return progress
 
@@ -77,7 +77,7 @@ def check_name(name: object) -> str:
     if isinstance(name, str) and 1 <= len(name) <= MAX_NAME_LENGTH and name.isprintable():
         return name
     raise BadDeclaration(
-        f"name must be a text of 1 to {MAX_NAME_LENGTH} printable characters, got {name!r}"
+        f"`name` must be a string of 1 to {MAX_NAME_LENGTH} printable characters; got {name!r}."
     )
 
 
@@ -119,8 +119,8 @@ class MemoryStore:
         # Privacy: a copy of the session in another process would answer twice on one budget.
         if self._process != os.getpid():
             raise Fault(
-                "a holdout session in memory belongs to the process that opened it; open it with "
-                "ledger= a file to share it among processes"
+                "A holdout session in memory belongs to the process that opened it. Open it with "
+                "`ledger=` and a file to share it among processes."
             )
         with self._lock:
             self._progress, found = body(self._progress)
@@ -133,8 +133,8 @@ class MemoryStore:
     def __reduce__(self) -> NoReturn:
         """Refuse copying and pickling."""
         raise TypeError(
-            "a holdout session in memory cannot be copied: both copies would answer; open it with "
-            "ledger= a file, and copies share one state (n_jobs > 1 needs that)"
+            "A holdout session in memory cannot be copied, because both copies would answer. Open "
+            "it with `ledger=` and a file, so that copies share one state, as `n_jobs` > 1 needs."
         )
 
     def __copy__(self) -> NoReturn:
@@ -156,12 +156,13 @@ class FileStore:
     def __init__(self, path: str | Path, name: str) -> None:
         if "://" in str(path):
             raise BadDeclaration(
-                f"ledger must be the path of a file, such as 'holdout.db', got {str(path)!r}; a "
-                "session in a database belongs to a curator: open that with it, and give curator="
+                "`ledger` must be the path of a file, such as 'holdout.db'. To keep a session in a "
+                "database, open a curator with this ledger and pass `curator=`; got "
+                f"{str(path)!r}."
             )
         self._path, self._name = Path(path).absolute(), name
         if not self._path.parent.is_dir():
-            raise BadDeclaration(f"ledger must lie in a folder that exists, got {str(path)!r}")
+            raise BadDeclaration(f"`ledger` must be in a folder that exists; got {str(path)!r}.")
 
     def open(self, terms: str, start: Progress) -> None:
         """Start the session, or resume the one with this name."""
@@ -175,8 +176,8 @@ class FileStore:
             ).fetchone()
             if found is not None and found[0] != terms:
                 raise BadDeclaration(
-                    f"the session {self._name!r} was opened on other terms ({found[0]}), got "
-                    f"{terms}; open it as it was, or give another name="
+                    f"The session {self._name!r} was opened with other terms ({found[0]}). Open it "
+                    f"with these terms, or pass another `name=`; got {terms}."
                 )
             connection.execute(
                 "INSERT OR IGNORE INTO holdout_sessions VALUES (?, ?, ?)",
@@ -207,8 +208,8 @@ class FileStore:
         ).fetchone()
         if row is None:
             raise Fault(
-                f"the session {self._name!r} is no longer in its file; restore the file that it "
-                "was opened with"
+                f"The session {self._name!r} is no longer in its file. Restore the file with which "
+                "the session was opened."
             )
         return Progress(**json.loads(row[0]))
 
@@ -218,9 +219,9 @@ class FileStore:
             yield
         except (sqlite3.Error, OSError) as error:
             raise Fault(
-                f"the session's file {self._path.name} cannot be used; nothing was answered: see "
-                "that it is the file that the session was opened with, may be written, has room on "
-                "its disk and is held by no other program"
+                f"The session's file `{self._path.name}` cannot be used, so nothing was answered. "
+                "Check that it is the file with which the session was opened, that it can be "
+                "written, that its disk has space, and that no other program has locked it."
             ) from error
 
     @contextmanager
@@ -252,13 +253,13 @@ def check_curator(curator: "Curator", method: Method) -> Loss:
     """Return the loss of a session, or raise BadDeclaration if the curator cannot charge it."""
     if method.loss is None:
         raise BadDeclaration(
-            f"{method.name} promises validity, not privacy; inside a curator use "
-            "method='thresholdout' or method='gaussian'"
+            f"Method {method.name!r} guarantees validity, not privacy. With `curator=`, use "
+            "`method='thresholdout'` or `method='gaussian'`."
         )
     if curator.neighbours is not Neighbours.REPLACE:
         raise BadDeclaration(
-            "a holdout's loss is stated for one row replaced; open the curator with "
-            "neighbours='replace'"
+            "The privacy loss of a holdout session is that of replacing one row. Open the curator "
+            "with `neighbours='replace'`."
         )
     return method.loss
 
@@ -308,8 +309,8 @@ class LedgerStore:
             earlier = self._ledger.resume(identity, key)
         except KeyUsed:
             raise BadDeclaration(
-                f"the session {self._name!r} was opened on other terms; open it as it was, or give "
-                "another name="
+                f"The session {self._name!r} was opened with other terms. Open it with the same "
+                "terms, or pass another `name=`."
             ) from None
         if isinstance(earlier, StoredAnswer):
             self._entry = earlier.receipt.entry
@@ -352,8 +353,8 @@ class LedgerStore:
             return hold.receipt.entry, False
         if hold is None:
             raise Fault(
-                "a step of a holdout session is in use, and cannot be found; ask again, and verify "
-                "the ledger if that does not help"
+                "A step of a holdout session is in use and cannot be found. Retry, and verify the "
+                "ledger if the error persists."
             )
         try:
             return self._ledger.commit(hold, noisy).entry, True
@@ -365,8 +366,8 @@ class LedgerStore:
         kept = self._ledger.stored(identity) or self._ledger.answer(self._entry)
         if kept is None:
             raise Fault(
-                f"the session {self._name!r} is no longer in its ledger; restore the ledger that "
-                "it was opened with"
+                f"The session {self._name!r} is no longer in its ledger. Restore the ledger with "
+                "which the session was opened."
             )
         return int(kept.noisy["step"]), Progress(**kept.noisy["progress"])
 
@@ -383,8 +384,9 @@ class LedgerStore:
         """Refuse to be copied or pickled if the ledger is in memory: both copies would answer."""
         if isinstance(self._ledger, MemoryLedger):
             raise TypeError(
-                "a holdout session on a ledger in memory cannot be copied: both copies would "
-                "answer; open the curator with ledger= a file or a database (n_jobs > 1 needs that)"
+                "A holdout session on a ledger in memory cannot be copied, because both copies "
+                "would answer. Open the curator with `ledger=` and a file or a database, as "
+                "`n_jobs` > 1 needs."
             )
         return None, {name: getattr(self, name) for name in self.__slots__}
 

@@ -90,7 +90,7 @@ class Thresholdout(StoredTerms):
     ) -> "Thresholdout":
         """Return a session with noise from ``sigma``, ``epsilon``, or the published theorem."""
         if (sigma is not None) + (epsilon is not None) > 1:
-            raise BadDeclaration("thresholdout takes sigma= or epsilon=, not both")
+            raise BadDeclaration("Method 'thresholdout' takes `sigma=` or `epsilon=`, not both.")
         if sigma is not None:
             noise = positive("sigma", sigma)
         elif epsilon is not None:
@@ -98,7 +98,9 @@ class Thresholdout(StoredTerms):
         elif tau is not None:
             noise = Fraction(theorem_sigma(tau, beta, queries))
         else:
-            raise BadDeclaration("thresholdout needs sigma= or epsilon=, or tau= with queries=")
+            raise BadDeclaration(
+                "Method 'thresholdout' needs `sigma=`, or `epsilon=`, or `tau=` with `queries=`."
+            )
         kept = check_sigma(noise, rows)
         session = cls(rows, beta, queries, overfits, Fraction(1), kept, tau)
         return replace(session, threshold=session.choose_threshold(threshold))
@@ -164,7 +166,9 @@ class Thresholdout(StoredTerms):
         check_rows(self.name, self.rows, batch)
         guesses = batch.guesses
         if guesses is None:
-            raise BadDeclaration("thresholdout needs the query's values on the training rows too")
+            raise BadDeclaration(
+                "Method 'thresholdout' needs the query's values on the training rows too."
+            )
         batch = batch.first(check_left(self.left(progress)))
         samplers = self._samplers()
         steps = samplers.grid.read(batch.means)
@@ -181,7 +185,7 @@ class Thresholdout(StoredTerms):
         Return the new state and a mask of the overfits among the compared queries.
         """
         if progress.secret is None:
-            raise Fault("a session of thresholdout has lost its threshold")
+            raise Fault("A Thresholdout session has lost its threshold.")
         over, end, threshold = np.zeros(len(gap), dtype=np.bool_), 0, progress.secret
         used = progress.overfits
         while used < self.overfits:

@@ -78,7 +78,7 @@ def read_column(name: str, values: object, rows: int) -> Array:
         array = array[:, 0]
     if array.ndim != 1 or len(array) != rows:
         raise BadDeclaration(
-            f"{name} must be {rows:,} values, one for each row, got {_shape(array)}"
+            f"{name} must be {rows:,} values, one for each row; got {_shape(array)}."
         )
     return array
 
@@ -88,8 +88,8 @@ def read_matrix(name: str, values: object, rows: int) -> Array:
     array = _as_numbers(name, values)
     if array.ndim != 2 or len(array) != rows or not array.shape[1]:
         raise BadDeclaration(
-            f"{name} must be a matrix of {rows:,} rows with a query in each column, got "
-            f"{_shape(array)}"
+            f"{name} must be a matrix of {rows:,} rows with one query per column; got "
+            f"{_shape(array)}."
         )
     return array
 
@@ -162,9 +162,9 @@ def check_guess(name: str, guess: object) -> float:
     """Return a guess as a float, or raise BadDeclaration if it is not in [0, 1]."""
     kinds = int | float | np.integer | np.floating | Fraction
     if isinstance(guess, bool) or not isinstance(guess, kinds):
-        raise BadDeclaration(f"{name} must be a number in [0, 1], got {type(guess).__name__}")
+        raise BadDeclaration(f"`{name}` must be a number in [0, 1]; got {type(guess).__name__}.")
     if not 0 <= guess <= 1:
-        raise BadDeclaration(f"{name} must be a number in [0, 1], got {guess!r}")
+        raise BadDeclaration(f"`{name}` must be a number in [0, 1]; got {guess!r}.")
     return float(guess)
 
 
@@ -235,8 +235,8 @@ def _all_in_range(block: Array) -> bool:
 
 def _range_error(name: str) -> BadDeclaration:
     return BadDeclaration(
-        f"{name} must be values in [0, 1], got NaN or values outside; scale them, for example "
-        "(x - low) / (high - low) for a range known beforehand, clipped to [0, 1]"
+        f"{name} must be in [0, 1]. Scale values from a known range with (x - low) / (high - low), "
+        "and clip the result to [0, 1]; got NaN or values outside."
     )
 
 
@@ -244,20 +244,20 @@ def _as_numbers(name: str, values: object) -> Array:
     try:
         array = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
-        raise BadDeclaration(f"{name} must be numbers, got {type(values).__name__}") from None
+        raise BadDeclaration(f"{name} must be numbers; got {type(values).__name__}.") from None
     if array.ndim == 0:
-        raise BadDeclaration(f"{name} must be a number for each row, got {describe(values)}")
+        raise BadDeclaration(f"{name} must be a number for each row; got {describe(values)}.")
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise BadDeclaration(f"{name} must be an array of real numbers, got {_shape(array)}")
+        raise BadDeclaration(f"{name} must be an array of real numbers; got {_shape(array)}.")
     if not 1 <= len(array) <= MAX_ROWS:
-        raise BadDeclaration(f"{name} must have 1 to 2**30 rows, got {len(array)}")
+        raise BadDeclaration(f"{name} must have 1 to 2**30 rows; got {len(array)}.")
     return array
 
 
 def describe(thing: object) -> str:
     """Return a description of a value that was passed instead of an array with one per row."""
     if hasattr(thing, "predict"):
-        return f"a {type(thing).__name__}; give what it predicts: model.predict(X)"
+        return f"a {type(thing).__name__}, instead of its predictions, `model.predict(X)`"
     return f"a single {type(thing).__name__}"
 
 
@@ -290,15 +290,16 @@ class Rows:
         except Exception as error:  # noqa: BLE001 - any failure of phi is the same to us
             given = "X and y" if isinstance(self.block, tuple) else "all rows at once"
             raise BadDeclaration(
-                f"phi raised {type(error).__name__} on {self.name}; it is called with {given}, and "
-                "must give every row a value in [0, 1]"
+                f"`phi` raised {type(error).__name__} on the rows of `{self.name}`. It is called "
+                f"with {given}, and must return a value in [0, 1] for every row."
             ) from (error if self.name == "train" else None)
 
     def check_callable(self) -> None:
         """Raise BadDeclaration if there are no rows on which to call a function."""
         if self.block is None:
             raise BadDeclaration(
-                "this holdout was opened with numbers of rows; ask with values, or give it rows"
+                "This holdout was opened with numbers of rows only. Ask with values, or open it "
+                "with rows."
             )
 
     def check_columns(self, other: "Rows") -> None:
@@ -306,8 +307,8 @@ class Rows:
         if self.columns != other.columns:
             mine, theirs = set(self.columns or ()), set(other.columns or ())
             raise BadDeclaration(
-                f"{self.name} and {other.name} must have the same columns in the same order; "
-                f"only one has {sorted(mine ^ theirs)}"
+                f"`{self.name}` and `{other.name}` must have the same columns in the same order. "
+                f"Only one of them has {sorted(mine ^ theirs)}."
             )
 
 
@@ -326,8 +327,8 @@ def read_rows(name: str, given: Any, labels: str | None) -> Rows:
         array = np.array(None)
     if array.ndim == 0 or array.dtype.kind == "O":
         raise BadDeclaration(
-            f"{name} must be a frame, a pair (X, y) in parentheses, an array or a number of rows, "
-            f"got {type(given).__name__}"
+            f"`{name}` must be a DataFrame, a pair (X, y) in parentheses, an array, or a number of "
+            f"rows; got {type(given).__name__}."
         )
     width = (f"{array.shape[1]} columns",) if array.ndim > 1 else None
     return Rows(name, _size(name, len(array)), array, array, columns=width)
@@ -335,15 +336,16 @@ def read_rows(name: str, given: Any, labels: str | None) -> Rows:
 
 def _read_pair(name: str, given: tuple[Any, ...]) -> Rows:
     if len(given) != 2:
-        raise BadDeclaration(f"{name} must be a pair (X, y), got {len(given)} things")
+        raise BadDeclaration(f"`{name}` must be a pair (X, y); got {len(given)} items.")
     features, labels = given
     size = _length(name, features)
     array = np.asarray(labels)
     if array.shape != (size,):
-        column = "; take the column itself: y.ravel(), or frame['name']"
+        is_column = array.shape == (size, 1)
+        advice = " Pass the column itself: `y.ravel()`, or `frame['name']`." if is_column else ""
         raise BadDeclaration(
-            f"{name} must be a pair (X, y) with one label for each of {size:,} rows, got labels of "
-            f"shape {array.shape}" + (column if array.shape == (size, 1) else "")
+            f"`{name}` must be a pair (X, y) with one label for each of {size:,} rows; got labels "
+            f"of shape {array.shape}.{advice}"
         )
     columns = getattr(features, "columns", None)
     names = tuple(map(str, columns)) if columns is not None else None
@@ -357,7 +359,7 @@ def _read_frame(name: str, frame: Any, columns: tuple[str, ...], labels: str | N
     if labels is None:
         return Rows(name, size, frame, frame, columns=columns)
     if labels not in columns:
-        raise BadDeclaration(f"labels must be a column of {name}, got {labels!r}")
+        raise BadDeclaration(f"`labels` must be a column of `{name}`; got {labels!r}.")
     rest = [column for column in columns if column != labels]
     return Rows(name, size, frame, frame[rest], np.asarray(frame[labels]), columns)
 
@@ -367,10 +369,10 @@ def _length(name: str, rows: Any) -> int:
     try:
         return _size(name, int(shape[0]) if shape else len(rows))
     except TypeError:
-        raise BadDeclaration(f"{name} must have rows, got {type(rows).__name__}") from None
+        raise BadDeclaration(f"`{name}` must have rows; got {type(rows).__name__}.") from None
 
 
 def _size(name: str, size: int) -> int:
     if not 1 <= size <= MAX_ROWS:
-        raise BadDeclaration(f"{name} must have 1 to 2**30 rows, got {size}")
+        raise BadDeclaration(f"`{name}` must have 1 to 2**30 rows; got {size}.")
     return size
