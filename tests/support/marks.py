@@ -1,7 +1,8 @@
 """Contribution bounding in plain Python: hashes of rows, their order, and the rows that count."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from functools import lru_cache
 from hashlib import md5
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ def fold(value: int) -> int:
     return (value ^ (value >> 31)) & MASK
 
 
+@lru_cache(maxsize=2**16)
 def digits_of(value: Any, kind: Kind) -> list[int]:
     """Return the integers that represent a value."""
     if value is None:
@@ -49,11 +51,17 @@ def join_texts(values: list[tuple[Any, Kind]]) -> list[tuple[Any, Kind]]:
     return [*others[:first], ("\x1f".join(texts), Kind.TEXT), *others[first:]]
 
 
+@lru_cache(maxsize=2**10)
+def make_secrets(make: Callable[[str, int], Sequence[int]], salt: str, count: int) -> Sequence[int]:
+    """Return the secrets of a salt; ``make`` is the engines' function or a test's replacement."""
+    return make(salt, count)
+
+
 def number_of(values: Iterable[tuple[Any, Kind]], salt: str) -> int:
     """Return the keyed number of some values."""
     listed = join_texts(list(values))
     digits = [digit for value, kind in listed for digit in digits_of(value, kind)]
-    secrets = row_hash._secrets(salt, len(digits))
+    secrets = make_secrets(row_hash._secrets, salt, len(digits))
     return fold(sum(digit * secret for digit, secret in zip(digits, secrets, strict=True)))
 
 
