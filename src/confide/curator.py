@@ -118,7 +118,9 @@ class Curator(StatisticMethods, WatchMethods):
     ) -> None:
         self.catalog = Catalog(tables)
         if not isinstance(budget, Budget):
-            raise BadDeclaration(f"budget must be such as Budget(epsilon=1.0), got {budget!r}")
+            raise BadDeclaration(
+                f"`budget` must be a `cf.Budget`, such as `cf.Budget(epsilon=1.0)`; got {budget!r}."
+            )
         self.neighbours = Neighbours.of(neighbours)
         self.terms = budget
         self.ledger = find_ledger(
@@ -155,7 +157,9 @@ class Curator(StatisticMethods, WatchMethods):
         ``reuse="all"``.
         """
         if name == "":
-            raise BadDeclaration("an analyst needs a name; without one, ask the curator itself")
+            raise BadDeclaration(
+                "An analyst must have a name. To query without one, use the curator itself."
+            )
         self.ledger.limits.admit(name, purpose)
         limited = copy(self)
         limited.analyst, limited.purpose = name, purpose
@@ -282,7 +286,9 @@ class Curator(StatisticMethods, WatchMethods):
         errors. Queries whose error depends on the data get equal shares.
         """
         if isinstance(queries, str) or not isinstance(queries, Iterable):
-            raise UnsupportedQuery("a release takes a list of questions: write [question]")
+            raise UnsupportedQuery(
+                "`queries` must be a list of queries. To release a single query, write `[query]`."
+            )
         batch = Batch.of([self._planner.read(query) for query in queries], weights)
         price = Price.of(want)
         options = QueryOptions.of(fresh=fresh, key=key, confirm=confirm)

@@ -137,5 +137,5 @@ def test_an_answer_on_another_grid_is_refused(kind: str, curator: cf.Curator) ->
     plan, _, settlement = curator._executor.execute(KINDS[kind](curator), PRICE, QueryOptions())
     other = {**settlement.payload, "sizes": ["1/7"]}
 
-    with pytest.raises(UnsupportedQuery, match="rounded in other steps"):
+    with pytest.raises(UnsupportedQuery, match="with other noise"):
         plan.decode(other)

@@ -24,13 +24,13 @@ def opened(**given: Any) -> cf.Curator:
 
 
 WRONG: list[tuple[str, Callable[[cf.Curator], object]]] = [
-    ("there is no table None", lambda curator: curator.table(None)),  # type: ignore[arg-type]
-    ("a list of questions", lambda curator: curator.release(None, share="1%")),  # type: ignore[arg-type]
-    ("candidates must be a list", lambda c: c.choose(None, lambda _: COUNT, share="1%")),  # type: ignore[arg-type]
-    ("score must be a function", lambda c: c.choose(["a"], None, share="1%")),  # type: ignore[arg-type]
-    ("fresh must be True or False", lambda c: c.sql(COUNT, share="1%", fresh="no")),  # type: ignore[arg-type]
-    ("ledger must be a path", lambda _: opened(ledger=5)),
-    ("limits must be such as", lambda _: opened(limits=3)),
+    ("Unknown table None", lambda curator: curator.table(None)),  # type: ignore[arg-type]
+    ("a list of queries", lambda curator: curator.release(None, share="1%")),  # type: ignore[arg-type]
+    ("`candidates` must be a list", lambda c: c.choose(None, lambda _: COUNT, share="1%")),  # type: ignore[arg-type]
+    ("`score` must be a function", lambda c: c.choose(["a"], None, share="1%")),  # type: ignore[arg-type]
+    ("`fresh` must be True or False", lambda c: c.sql(COUNT, share="1%", fresh="no")),  # type: ignore[arg-type]
+    ("`ledger` must be a path", lambda _: opened(ledger=5)),
+    ("`limits` must be a `cf.Limits`", lambda _: opened(limits=3)),
     ("`tables` must be a list", lambda _: cf.Curator(None, budget=cf.Budget(1))),  # type: ignore[arg-type]
     ("`values` must be a list", lambda _: cf.Category(None)),  # type: ignore[arg-type]
 ]

@@ -122,7 +122,7 @@ def test_too_large_an_answer_is_refused_before_it_is_charged(
         lambda: curator.sql(asked, share="1%"),
         lambda: curator.release([TOTAL, TOTAL.replace("SUM", "AVG")], share="1%"),
     ):
-        with pytest.raises(cf.UnsupportedQuery, match=r"an answer of \d numbers is too large"):
+        with pytest.raises(cf.UnsupportedQuery, match="An answer can have at most"):
             ask()
     assert 0 == curator.budget.spent.share
 
@@ -141,8 +141,8 @@ def test_a_batch_that_does_not_fit_spends_nothing() -> None:
 @pytest.mark.parametrize(
     ("questions", "weights", "said"),
     [
-        ([], None, "1 to 1,000 questions"),
-        ([COUNT], [1, 2], "one a question"),
+        ([], None, "1 to 1,000 queries"),
+        ([COUNT], [1, 2], "one weight per query"),
         ([COUNT], [0], "weights"),
         ([BEST], None, "by itself"),
         (["SELECT nothing FROM visits"], None, "nothing"),
@@ -162,5 +162,5 @@ def test_a_wrong_batch_is_refused(
 
 def test_a_batch_needs_a_cost_and_not_an_error() -> None:
     """error= is refused for a batch, with the arguments to use instead."""
-    with pytest.raises(cf.Refusal, match="epsilon= or share="):
+    with pytest.raises(cf.Refusal, match="`epsilon=` or `share=`"):
         make_curator(BUDGETS[0]).release([COUNT], error=5)  # type: ignore[call-arg]  # no such

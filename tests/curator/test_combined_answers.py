@@ -130,5 +130,5 @@ def test_only_free_answers_are_combined() -> None:
 def test_a_choice_of_keys_cannot_be_combined() -> None:
     """Chosen keys have no numbers to combine."""
     answer = ask(open_curator(), "1%", "SELECT g FROM t GROUP BY g ORDER BY COUNT(*) DESC LIMIT 1")
-    with pytest.raises(cf.UnsupportedQuery, match="chosen keys"):
+    with pytest.raises(cf.UnsupportedQuery, match="selected keys"):
         answer.combined()

@@ -58,7 +58,7 @@ def test_processes_share_one_session(pair: tuple[Curator, Curator]) -> None:
 
     assert [False, True, False, True, False, True] == told
     assert 0 == one.left == other.left
-    with pytest.raises(BudgetExceeded, match="open a new session"):
+    with pytest.raises(BudgetExceeded, match="Open a new watch"):
         one.ask(younger(40))
     assert Fraction(1, 2) == pair[0].budget.spent.share == one.cost.share
     assert (Fraction(0), True) == (other.cost.share, other.reused)
@@ -119,7 +119,7 @@ def test_a_repeated_key_returns_the_same_answer(pair: tuple[Curator, Curator]) -
 
     assert [True] * 4 == [first, *again]
     assert 2 == one.left
-    with pytest.raises(KeyUsed, match="another question"):
+    with pytest.raises(KeyUsed, match="a different query"):
         other.ask(younger(31), key="k")
 
 
@@ -219,7 +219,7 @@ def test_a_session_is_resumed_only_by_its_analyst(who: str, tmp_path: Path) -> N
     ana.sql(younger(3), share="1/100")
     stranger = STRANGERS[who](tmp_path / "ledger.db")
     for number in (entry, entry + 2, entry + 999):
-        with pytest.raises(UnsupportedQuery, match=f"entry {number} is no watch of yours"):
+        with pytest.raises(UnsupportedQuery, match=f"Entry {number} is not one of your watches"):
             stranger.resume_watch(number)
 
     assert 1 == ana.resume_watch(entry).left
@@ -233,7 +233,7 @@ def test_only_a_stored_session_can_be_resumed() -> None:
     curator.keep_watch(20, share="1/100").ask(younger(3))
     step = list(curator.ledger.entries())[-1].number
     for entry in (answer, step):
-        with pytest.raises(UnsupportedQuery, match="no watch of yours"):
+        with pytest.raises(UnsupportedQuery, match="not one of your watches"):
             curator.resume_watch(entry)
     with pytest.raises(KeyUsed, match="process that opened it"):
         curator.resume_watch(alone)
@@ -260,7 +260,7 @@ def test_a_session_has_a_maximum_number_of_queries(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(watches, "MAX_STEPS", 2)
     watch = open_curator().keep_watch(20, share="1/4")
     told = [watch.ask(younger(age)) for age in (3, 5)]
-    with pytest.raises(UnsupportedQuery, match="open a new one"):
+    with pytest.raises(UnsupportedQuery, match="Open a new watch"):
         watch.ask(younger(3))
 
     assert [False, False] == told
@@ -270,7 +270,7 @@ def test_noise_of_another_split_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     """A session with a changed noise distribution is refused."""
     watch = open_curator().keep_watch(20, share="1/4")
     monkeypatch.setattr("confide.mechanisms.sparse_vector._best_ratio", lambda _: Fraction(7))
-    with pytest.raises(UnsupportedQuery, match="drew its noise otherwise"):
+    with pytest.raises(UnsupportedQuery, match="with other noise"):
         watch.ask(younger(30))
 
 

@@ -216,7 +216,7 @@ def test_weights_that_no_double_holds_are_refused(weights: list[float | str]) ->
     """Weights too large or small to compute with are refused by name before any charge."""
     curator = open_curator()
     texts = ["SELECT COUNT(*) AS n FROM v", "SELECT SUM(k) AS s FROM v"]
-    with pytest.raises(BadArgument, match="weights must lie between"):
+    with pytest.raises(BadArgument, match="`weights` must be from"):
         curator.release(texts, epsilon=0.1, weights=weights)
     assert 0 == curator.budget.spent.share
 

@@ -255,7 +255,7 @@ def test_an_answer_whose_cost_was_divided_differently_is_refused(
 def test_a_quantile_without_any_accuracy_is_refused_before_the_charge() -> None:
     """Noise that hides more rows than any table has is refused as too small a cost."""
     curator = open_curator(cf.Budget("1e-330"))
-    with pytest.raises(UnsupportedQuery, match="so small a cost"):
+    with pytest.raises(UnsupportedQuery, match="cost is too small"):
         curator.sql("SELECT MEDIAN(cost) AS m FROM t", share=1)
 
     assert 0 == curator.budget.spent.share
@@ -270,7 +270,7 @@ def test_previews_name_the_mechanism_but_no_error() -> None:
     assert preview.errors["n"] is not None
     assert ("Laplace", "Exponential") == preview.mechanisms
     assert "m depends on the data" in str(preview)
-    with pytest.raises(UnsupportedQuery, match="epsilon= or share="):
+    with pytest.raises(UnsupportedQuery, match="`epsilon=` or `share=`"):
         curator.sql("SELECT MEDIAN(age) AS m FROM t", error=3)
 
 
@@ -279,7 +279,7 @@ def test_suggestions_in_refusals_work() -> None:
     curator = open_curator(cf.Budget(10))
     with pytest.raises(UnsupportedQuery, match=r"QUANTILE_CONT\(age, 0\.99\)"):
         curator.sql("SELECT MAX(age) FROM t", epsilon=1)
-    with pytest.raises(UnsupportedQuery, match=r"between 0\.000001 and"):
+    with pytest.raises(UnsupportedQuery, match=r"from 0\.000001 to"):
         curator.sql("SELECT QUANTILE_CONT(age, 1) AS x FROM t", epsilon=1)
     with pytest.raises(UnsupportedQuery, match="LEAST"):
         curator.sql("SELECT MEDIAN(cost / age) AS x FROM t", epsilon=1)
@@ -308,7 +308,7 @@ def test_too_many_groups_are_refused_before_they_are_counted() -> None:
         columns={"a": cf.Int(0, 999), "b": cf.Int(0, 99), "x": cf.Float(0, 1)},
     )
     curator = Curator([table], budget=cf.Budget(1))
-    with pytest.raises(UnsupportedQuery, match="group by fewer keys"):
+    with pytest.raises(UnsupportedQuery, match="Group by fewer keys"):
         curator.sql("SELECT a, b, MEDIAN(x) AS m FROM t GROUP BY a, b", epsilon=1)
 
     assert 0 == curator.budget.spent.share

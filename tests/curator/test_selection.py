@@ -298,10 +298,10 @@ def test_regret_is_seldom_larger_than_told(accounting: str, entropy: SeededEntro
 
 
 REFUSED: Final = {
-    "SELECT words FROM visits GROUP BY words ORDER BY COUNT(*) DESC LIMIT 2": "known beforehand",
-    "SELECT cost FROM visits GROUP BY cost ORDER BY COUNT(*) DESC LIMIT 2": "known beforehand",
+    "SELECT words FROM visits GROUP BY words ORDER BY COUNT(*) DESC LIMIT 2": "among declared keys",
+    "SELECT cost FROM visits GROUP BY cost ORDER BY COUNT(*) DESC LIMIT 2": "among declared keys",
     "SELECT age FROM visits GROUP BY age, ward, age + 1, age - 1 ORDER BY COUNT(*) DESC LIMIT 9": (
-        "known beforehand"
+        "among declared keys"
     ),
     "SELECT age, ward FROM visits GROUP BY age, ward, age + 1 ORDER BY COUNT(*) DESC LIMIT 50000": (
         "takes too long"

@@ -86,7 +86,7 @@ def test_a_session_ends_after_the_answers_it_was_opened_for() -> None:
     session = curator.watch(5, above=2, share="1/2")
     before = [session.ask(younger(age)) for age in (30, 2, 30)]
     reads = count_reads(curator)
-    with pytest.raises(BudgetExceeded, match="open a new session"):
+    with pytest.raises(BudgetExceeded, match="Open a new watch"):
         session.ask(younger(2))
 
     assert [True, False, True] == before
@@ -198,10 +198,10 @@ def test_only_rising_values_get_the_smaller_noise() -> None:
 
 REFUSED: Final = {
     "SELECT SUM(age) AS s FROM visits": "sensitivity=",
-    "SELECT COUNT(*) AS n FROM visits GROUP BY age": "one number",
-    "SELECT AVG(age) AS m FROM visits": "one number",
-    "SELECT COUNT(*), SUM(age) FROM visits": "one number",
-    "SELECT COUNT(*) AS n FROM nowhere": "no table",
+    "SELECT COUNT(*) AS n FROM visits GROUP BY age": "single number",
+    "SELECT AVG(age) AS m FROM visits": "single number",
+    "SELECT COUNT(*), SUM(age) FROM visits": "single number",
+    "SELECT COUNT(*) AS n FROM nowhere": "Unknown table",
     "DELETE FROM visits": "SELECT",
 }
 

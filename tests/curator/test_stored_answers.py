@@ -112,7 +112,7 @@ def test_a_key_remembers_a_free_answer(curator: cf.Curator) -> None:
 @pytest.mark.parametrize("key", ["", "x" * 201, "a\nb", 7])
 def test_an_invalid_key_is_refused(curator: cf.Curator, key: Any) -> None:
     """A key is a short string on one line."""
-    with pytest.raises(BadArgument, match="key must be"):
+    with pytest.raises(BadArgument, match="`key` must be"):
         curator.sql(COUNT, share="1%", key=key)
 
 
@@ -158,7 +158,7 @@ def test_a_session_is_opened_once_for_a_key(curator: cf.Curator) -> None:
     watch = curator.watch(10, share="1%", key="k")
 
     assert isinstance(watch, Watch)
-    with pytest.raises(KeyUsed, match="cannot be taken up again"):
+    with pytest.raises(KeyUsed, match="cannot be resumed"):
         curator.watch(10, share="1%", key="k")
     assert "1/100" == str(curator.budget.spent.share)
 
@@ -281,7 +281,7 @@ def test_ledger_limits_and_anchor_belong_together(tmp_path: Path) -> None:
     with pytest.raises(BadDeclaration, match="ledger on disk"):
         open_curator(anchor=tmp_path / "anchor")
     kept = MemoryLedger(open_curator().ledger.opening)
-    with pytest.raises(BadDeclaration, match="its own limits"):
+    with pytest.raises(BadDeclaration, match="limits of its own"):
         open_curator(limits=Limits(), ledger=kept)  # type: ignore[arg-type]
 
 

@@ -129,5 +129,5 @@ def test_plain_names_are_not_quoted() -> None:
 
 def test_a_column_named_unit_takes_precedence() -> None:
     """The name "unit" refers to a column of that name if there is one, and else to the unit."""
-    with pytest.raises(UnsupportedQuery, match="never shown"):
+    with pytest.raises(UnsupportedQuery, match="cannot be selected"):
         read_sql("SELECT unit, COUNT(*) FROM visits GROUP BY unit", NAMES)

@@ -420,5 +420,5 @@ def test_half_widths_fit_the_law_up_to_the_highest_level() -> None:
         lambda: curator.preview(asked, error=1_000, confidence=0.9999),
         lambda: answer.interval_rows(0.9999),
     ):
-        with pytest.raises(UnsupportedQuery, match=r"up to a confidence of 0\.999"):
+        with pytest.raises(UnsupportedQuery, match=r"must be at most 0\.999"):
             ask()

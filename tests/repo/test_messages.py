@@ -16,15 +16,18 @@ INSIDE = {"loss.enclosure", "plan.selection", "holdout.thresholdout", "server.ag
 HELPS = re.compile(
     r"; |:\n|: (?!\{)|\. [A-Z]|\b(?:must|needs?|needed|only|takes?|such as|one of|at most|at least"
     r"|write|send|1 to|go from|cannot be|can be|saved as|is (?:of|for|one|joined)"
-    r"|are (?:allowed|cast|INNER|joined|made|written))\b|\{(?:hint|advice|restore)\}"
+    r"|are (?:allowed|cast|INNER|joined|made|written))\b"
+    r"|\{(?:advice|example|hint|restore|suggestion)\}"
 )
 # Modules and packages whose messages are complete sentences.
 SENTENCES: tuple[str, ...] = (
     "aggregates",
+    "curator",
     "declare",
     "engines",
     "errors",
     "exact",
+    "execution",
     "expressions",
     "holdout",
     "intake",
@@ -33,6 +36,9 @@ SENTENCES: tuple[str, ...] = (
     "loss",
     "mechanisms",
     "noise",
+    "plan",
+    "query",
+    "release",
 )
 HOLES = re.compile(r"\{[^}]*\}")
 

@@ -62,18 +62,23 @@ class Batch:
     def of(cls, queries: Sequence[Query], weights: Sequence[Number] | None) -> "Batch":
         """Return a batch; queries that are equal become one, and their weights are added."""
         if weights is not None and (isinstance(weights, str) or not isinstance(weights, Iterable)):
-            raise BadDeclaration(f"weights must be a list, one a question, got {weights!r}")
+            raise BadDeclaration(
+                f"`weights` must be a list with one weight per query; got {weights!r}."
+            )
         given = [Fraction(1)] * len(queries) if weights is None else list(weights)
         if not 1 <= len(queries) <= MAX_BATCH_SIZE:
-            raise BadDeclaration(f"a batch holds 1 to {MAX_BATCH_SIZE:,} questions")
+            raise BadDeclaration(
+                f"A release must have 1 to {MAX_BATCH_SIZE:,} queries; got {len(queries):,}."
+            )
         if len(given) != len(queries):
             raise BadDeclaration(
-                f"weights must be one a question: {len(queries)} questions, {len(given)} weights"
+                f"`weights` must have one weight per query; got {len(given)} weights for "
+                f"{len(queries)} queries."
             )
         if any(map(is_selection, queries)):
             raise UnsupportedQuery(
-                "a batch holds questions with numbers for answers, and one of these chooses keys; "
-                "select COUNT(*) as well, or ask it by itself"
+                "A release answers queries with numbers, but one of these queries only selects the "
+                "most frequent keys. Select `COUNT(*)` as well, or run that query by itself."
             )
         indexes: dict[str, int] = {}
         positions = [indexes.setdefault(canonical(query), len(indexes)) for query in queries]
@@ -100,7 +105,9 @@ def plan_batch(planner: Planner, batch: Batch, share: Share) -> tuple[tuple[Shar
     """
     equal = Share(share.units // len(batch.queries))
     if not equal.units:
-        raise BadDeclaration("the share is too small to be divided; ask with a larger one")
+        raise BadDeclaration(
+            "The share is too small to be divided among the queries. Pass a larger one."
+        )
     power = 2 if isinstance(planner.loss(equal), PureLoss) else 1
     uniform = _plan_each(planner, batch, [equal] * len(batch.queries))
     allocated = _plan_each(planner, batch, allocate(_weighted_errors(uniform, batch), share, power))
@@ -113,7 +120,7 @@ def plan_batch(planner: Planner, batch: Batch, share: Share) -> tuple[tuple[Shar
 def _read_weight(weight: Number) -> Fraction:
     found = positive("weights", weight)
     if not 1 / MAX_WEIGHT <= found <= MAX_WEIGHT:
-        raise BadDeclaration("weights must lie between 1e-100 and 1e100, such as 1 and 10")
+        raise BadDeclaration("`weights` must be from 1e-100 to 1e100, such as 1 and 10.")
     return found
 
 
@@ -244,24 +251,24 @@ def pair_candidates(
     names = list(candidates) if is_list else []
     if not 1 <= len(names) <= MAX_CANDIDATES or not all(isinstance(name, str) for name in names):
         raise BadDeclaration(
-            f"candidates must be a list of 1 to {MAX_CANDIDATES:,} names, got "
-            f"{len(names):,} things of {type(candidates).__name__}"
+            f"`candidates` must be a list of 1 to {MAX_CANDIDATES:,} strings; got "
+            f"{len(names):,} items of a {type(candidates).__name__}."
         )
     if len(set(names)) != len(names):
         raise BadDeclaration(
-            "candidates must differ from each other, got one twice; name each once"
+            "`candidates` must differ from each other, but one appears twice. List each once."
         )
     if not isinstance(score, Mapping):
         if not callable(score):
             raise BadDeclaration(
-                "score must be a function from a candidate to its question, or a mapping from one "
-                f"to the other, got {type(score).__name__}"
+                "`score` must be a function that returns the query of a candidate, or a mapping "
+                f"from candidates to queries; got {type(score).__name__}."
             )
         return {name: score(name) for name in names}
     missing = [name for name in names if name not in score]
     if missing:
         raise BadDeclaration(
-            f"score has no question for the candidate {missing[0]!r}; give every candidate one"
+            f"`score` has no query for the candidate {missing[0]!r}. Add one for every candidate."
         )
     return {name: score[name] for name in names}
 

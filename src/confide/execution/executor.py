@@ -73,13 +73,15 @@ class QueryOptions:
         """Return the options that a caller passed, checked."""
         for name, flag in (("fresh", fresh), ("confirm", confirm)):
             if not isinstance(flag, bool):
-                raise BadDeclaration(f"{name} must be True or False, got {flag!r}")
+                raise BadDeclaration(f"`{name}` must be True or False; got {flag!r}.")
         if key is None:
             return cls(fresh, confirm=confirm)
         if not isinstance(key, str) or not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
-            shown = repr(key) if len(repr(key)) <= MAX_KEY_LENGTH else f"one of {len(key)}"
+            is_short = len(repr(key)) <= MAX_KEY_LENGTH
+            shown = repr(key) if is_short else f"{len(key):,} characters"
             raise BadDeclaration(
-                f"key must be a text of 1 to {MAX_KEY_LENGTH} printable characters, got {shown}"
+                f"`key` must be a string of 1 to {MAX_KEY_LENGTH} printable characters; got "
+                f"{shown}."
             )
         return cls(fresh, key, confirm)
 
@@ -193,7 +195,9 @@ class Executor:
     def identify_text(self, text: str) -> QueryIdentity:
         """Return the identity of a query, given its canonical text."""
         if "\0" in text or not _is_encodable(text):
-            raise UnsupportedQuery("a question holds a character that is no text; leave it out")
+            raise UnsupportedQuery(
+                "The query contains a null character or an unpaired surrogate. Remove it."
+            )
         return QueryIdentity(text, self.fingerprint, self.analyst, self.purpose)
 
     def identify_terms(self, terms: Mapping[str, object]) -> QueryIdentity:
@@ -245,8 +249,8 @@ class Request:
         # Privacy: the pending charge must cover this plan.
         if share != self.pending.share or delta > self.pending.delta:
             raise Fault(
-                "the charge that this key stands for does not pay for this plan; ask without the "
-                "key, and pay anew"
+                "The charge pending under this idempotency key does not cover this plan. Run the "
+                "query with a new key, which charges it again."
             )
         return self.pending
 
@@ -298,7 +302,7 @@ def find_ledger(
     If queries may group by undeclared keys, half of delta is set aside for partition selection.
     """
     if limits is not None and not isinstance(limits, Limits):
-        raise BadDeclaration(f"limits must be such as Limits(...), got {limits!r}")
+        raise BadDeclaration(f"`limits` must be a `cf.Limits`; got {limits!r}.")
     aside = budget.delta / 2 if catalog.has_undeclared_keys else Fraction(0)
     opening = auto_filter(budget.epsilon, budget.delta, budget.accounting, delta_aside=aside)
     if isinstance(given, str | Path):
@@ -306,12 +310,14 @@ def find_ledger(
             given, opening, limits, neighbours=neighbours.value, anchor=anchor
         )
     if given is not None and not hasattr(given, "keep_relation"):
-        raise BadDeclaration(f"ledger must be a path such as 'ledger.db', got {given!r}")
+        raise BadDeclaration(f"`ledger` must be a path or URL, such as 'ledger.db'; got {given!r}.")
     if anchor is not None:
-        raise BadDeclaration("an anchor belongs to a ledger on disk; say ledger='ledger.db' too")
+        raise BadDeclaration("An anchor needs a ledger on disk. Pass `ledger='ledger.db'` too.")
     if given is None:
         return MemoryLedger(opening, limits)
     if limits is not None:
-        raise BadDeclaration("a ledger that is given has its own limits; leave limits out")
+        raise BadDeclaration(
+            "A ledger object has limits of its own. Omit `limits`, or pass the ledger as a path."
+        )
     given.keep_relation(neighbours.value)
     return given

@@ -65,8 +65,8 @@ class Planner:
             return query
         if not isinstance(statement, TableQuery):
             raise UnsupportedQuery(
-                "a question must be a text in SQL, or made with curator.table(...), got "
-                f"{type(statement).__name__}"
+                "A query must be a string with SQL, or start with `curator.table(name)`; got "
+                f"{type(statement).__name__}."
             )
         return statement.build(self.names)
 

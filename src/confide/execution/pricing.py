@@ -60,11 +60,13 @@ class Price:
         """Return the price that a caller passed as keyword arguments, checked."""
         unknown = sorted(set(given) - {"epsilon", "share", "error", "confidence"})
         if unknown:
-            raise BadDeclaration(f"{unknown[0]} is not understood; say epsilon=, share= or error=")
+            raise BadDeclaration(
+                f"Unknown argument {unknown[0]!r}. Pass `epsilon=`, `share=`, or `error=`."
+            )
         price = cls(**cast("PriceArgs", given))
         if sum(value is not None for value in (price.epsilon, price.share, price.error)) != 1:
             raise BadDeclaration(
-                "say what the answer may cost, by exactly one of epsilon=, share= and error="
+                "Pass exactly one of `epsilon=`, `share=`, and `error=` to set the cost."
             )
         price.check_numbers()
         return price
@@ -98,22 +100,26 @@ class Pricing:
         """Return the share for a price given as ``epsilon=`` or ``share=``."""
         if price.error is not None:
             raise UnsupportedQuery(
-                "error= is for one question with numbers; here say epsilon= or share="
+                "`error=` can be used only for a single query with numbers. Pass `epsilon=` or "
+                "`share=` instead."
             )
         if price.share is not None:
             part = Share.floor(price.share).fraction
-            given, limit = f"share={price.share}", "1"
+            given, limit = f"share={price.share}", "100%"
         else:
             part = self._fraction_for_epsilon(positive("epsilon", price.epsilon))
-            given, limit = f"epsilon={price.epsilon}", f"{float_below(self.terms.epsilon):.4g}"
+            given = f"epsilon={price.epsilon}"
+            limit = f"epsilon {float_below(self.terms.epsilon):.4g}"
         if part > 1:
             raise BudgetExceeded(
-                f"{given} is more than the whole budget allows ({limit}); ask for less",
+                f"`{given}` exceeds the total budget ({limit}). Pass a smaller value.",
                 cost=part,
                 left=self.ledger.filter.left.fraction,
             )
         if part < MIN_SHARE:
-            raise BadArgument(f"{given} is too little to count; ask for more, such as 0.01")
+            raise BadArgument(
+                f"`{given}` is too small to be charged. Pass a larger value, such as 0.01."
+            )
         return Share.floor(part)
 
     def share(self, price: Price, widths: Widths) -> Share:
@@ -127,9 +133,8 @@ class Pricing:
         lowest = _widest(widths, Fraction(1))
         if lowest > target:
             raise BudgetExceeded(
-                f"even the whole budget leaves an error of {_format_rounded_up(lowest)}, more than "
-                f"the {target:.4g} asked for; accept a larger error, or ask for fewer statistics "
-                "at once",
+                f"Even the entire budget gives an error of {_format_rounded_up(lowest)}, more than "
+                f"the {target:.4g} requested. Accept a larger error, or select fewer statistics.",
                 cost=Fraction(1),
                 left=self.ledger.filter.left.fraction,
             )
@@ -198,8 +203,8 @@ def _widest(widths: Widths, part: Fraction) -> float:
     known = [width for width in found if width is not None]
     if not known or len(known) < len(found):
         raise UnsupportedQuery(
-            "error= can be asked of counts and sums, whose error does not depend on the "
-            "data; for other statistics say epsilon= or share="
+            "`error=` can be used only for counts and sums, whose error does not depend on the "
+            "data. For other statistics, pass `epsilon=` or `share=`."
         )
     return max(known)
 

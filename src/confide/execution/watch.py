@@ -128,14 +128,15 @@ class Threshold:
         change = score_change(only_total(plan), plan.contribution, self.neighbours)
         if change.largest > self.sensitivity:
             raise UnsupportedQuery(
-                f"one unit can change this by {float_above(change.largest):.6g}, and the session "
-                f"was opened for {float(self.sensitivity):.6g}; narrow the values with "
-                "LEAST(GREATEST(x, low), high), or open a session with a larger sensitivity="
+                f"One unit can change this value by {float_above(change.largest):.6g}, but the "
+                f"watch was opened with a sensitivity of {float(self.sensitivity):.6g}. Clamp the "
+                "values with `LEAST(GREATEST(x, low), high)`, or open a watch with a larger "
+                "`sensitivity=`."
             )
         if self.is_rising and change.low < 0:
             raise UnsupportedQuery(
-                "this sum can fall when a unit is added, and the session was opened for values "
-                "that cannot; write GREATEST(x, 0), or open a session with signed=True"
+                "Adding a unit can lower this sum, but the watch was opened for values that only "
+                "rise. Write `GREATEST(x, 0)`, or open a watch with `signed=True`."
             )
 
     def half_width(self, vector: SparseVector, confidence: Number) -> float:
@@ -154,8 +155,8 @@ class Threshold:
 def exhausted_error(above: int) -> BudgetExceeded:
     """Return the error of a session whose answers "above" are all used."""
     return BudgetExceeded(
-        f"this session was opened for {above} answers above its threshold, and all are given; open "
-        "a new session for more",
+        f"This watch was opened for {above} answers above its threshold, and all are used. Open a "
+        "new watch for more.",
         cost=Fraction(1),
         left=Fraction(0),
     )
@@ -247,8 +248,8 @@ def open_watch(
 
 def _spent_key(key: str) -> KeyUsed:
     return KeyUsed(
-        f"the key {key!r} has opened a session already, which cannot be taken up again; open "
-        "another one with another key"
+        f"Idempotency key {key!r} has already opened a watch, which cannot be resumed. Open "
+        "another watch with a new key."
     )
 
 
@@ -338,8 +339,8 @@ class DurableWatch:
             raise exhausted_error(self._threshold.above)
         if newest["step"] >= MAX_STEPS:
             raise UnsupportedQuery(
-                f"a watch that is kept answers {MAX_STEPS:,} questions, and this one has; "
-                "open a new one"
+                f"A durable watch answers at most {MAX_STEPS:,} queries, and this one has answered "
+                "all of them. Open a new watch."
             )
         vector = self._make_vector()
         _check_noise(vector, newest)
@@ -364,7 +365,8 @@ class DurableWatch:
             newest = found.noisy
         if newest["asked"] != asked["asked"]:
             raise KeyUsed(
-                "this key was used for another question of this watch; choose another key"
+                "This idempotency key was already used for a different query of this watch. Use a "
+                "new key."
             )
         return bool(newest["above"])
 
@@ -394,7 +396,9 @@ class DurableWatch:
         ledger = self._executor.ledger
         kept = ledger.stored(self._steps()) or ledger.answer(self.receipt.entry)
         if kept is None:
-            raise Fault("a watch is no longer in its ledger; restore the ledger it was opened with")
+            raise Fault(
+                "The watch is not in the ledger. Restore the ledger in which it was opened."
+            )
         return kept.noisy
 
     def _steps(self) -> QueryIdentity:
@@ -481,7 +485,8 @@ def _check_noise(vector: SparseVector, state: Payload) -> None:
     # Privacy: the noise of the threshold and of the comparisons must use one split of epsilon.
     if [str(scale) for scale in vector.scales] != state["noise"]:
         raise UnsupportedQuery(
-            "this watch was opened by a confide that drew its noise otherwise; open a new one"
+            "This watch was opened by another version of confide, with other noise. Open a new "
+            "watch."
         )
 
 
@@ -489,5 +494,6 @@ def _check_durable(state: Payload) -> None:
     """Raise KeyUsed if the entry paid for a `Watch`, which stores no state in the ledger."""
     if "secret" not in state:
         raise KeyUsed(
-            "this watch lives in the process that opened it; open another one with another key"
+            "This watch can be used only in the process that opened it. Open another watch with a "
+            "new key."
         )

@@ -81,8 +81,8 @@ class WatchMethods:
         found = resume_watch(self._executor, entry)
         if found is None:
             raise UnsupportedQuery(
-                f"entry {entry} is no watch of yours under this declaration; keep_watch opens one, "
-                "and its receipt tells the entry"
+                f"Entry {entry} is not one of your watches under this declaration. Open one with "
+                "`keep_watch`; its receipt has the entry."
             )
         return found
 

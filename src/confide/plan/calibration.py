@@ -52,7 +52,9 @@ def fraction_of(granted: Loss, part: Fraction) -> Loss:
         case RenyiLoss(order=order, divergence=divergence):
             return RenyiLoss(order, divergence * part)
         case _:
-            raise BadDeclaration(f"a granted loss must be pure, Gaussian or Renyi, got {granted!r}")
+            raise BadDeclaration(
+                f"A granted loss must be pure, Gaussian, or Renyi; got {granted!r}."
+            )
 
 
 def loss_for_noise(granted: Loss) -> PureLoss | GaussianLoss:
@@ -67,7 +69,9 @@ def loss_for_noise(granted: Loss) -> PureLoss | GaussianLoss:
         case RenyiLoss(order=order, divergence=divergence):
             return GaussianLoss(2 * divergence / order)
         case _:
-            raise BadDeclaration(f"a granted loss must be pure, Gaussian or Renyi, got {granted!r}")
+            raise BadDeclaration(
+                f"A granted loss must be pure, Gaussian, or Renyi; got {granted!r}."
+            )
 
 
 def max_epsilon(
@@ -123,7 +127,9 @@ def _fits(loss: PureLoss | BoundedRangeLoss, granted: Loss, rounds: int) -> bool
         case RenyiLoss(order=order, divergence=divergence):
             return rounds * loss.renyi_above(order) <= divergence
         case _:
-            raise BadDeclaration(f"a granted loss must be pure, Gaussian or Renyi, got {granted!r}")
+            raise BadDeclaration(
+                f"A granted loss must be pure, Gaussian, or Renyi; got {granted!r}."
+            )
 
 
 STEPS_PER_DEVIATION: Final = 1_000

@@ -37,9 +37,9 @@ def check_exact(expression: Expression, ranges: Ranges, source: Source) -> None:
     """
     if not _is_exact(expression, ranges, _per_unit_tables(source)):
         raise UnsupportedQuery(
-            "whole numbers past 2^53 (about 9 * 10^15) that are computed are not exact, so rows "
-            "cannot be grouped or joined by them; take the column itself, or write "
-            "LEAST(GREATEST(expression, low), high) with bounds nearer to 0"
+            "Computed integers beyond 2^53 (about 9 * 10^15) are not exact, so rows cannot be "
+            "grouped or joined by them. Use the column itself, or clamp the expression with "
+            "`LEAST(GREATEST(expression, low), high)` and bounds closer to 0."
         )
 
 
@@ -110,8 +110,8 @@ def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
     sizes = _Sizes(RangeAnalysis(_Columns(ranges or {})))
     if any(sizes.measure(top).size > MAX_EXPRESSION_SIZE for top in _expressions(query)):
         raise UnsupportedQuery(
-            "this expression is too deep or too long: divisions, roots and casts inside one "
-            "another, or a list of more than some 1,500 values; write fewer, or BETWEEN for a list"
+            "This expression is too deep or too long. Nest fewer divisions, roots, and casts, and "
+            "keep lists under 1,500 values. `BETWEEN` can replace a list."
         )
 
 

@@ -101,8 +101,8 @@ def contribution_bounds(source: Source, catalog: Catalog, facts: PublicFacts) ->
                 return inner
             if isinstance(unit_of(left, catalog), Row):
                 raise UnsupportedQuery(
-                    f"a row can meet several rows of {name!r}, and without a unit column they "
-                    "cannot be limited; join on columns that tell its rows apart"
+                    f"A row can match several rows of {name!r}, and without a unit column these "
+                    f"cannot be limited. Join on columns that are unique in {name!r}."
                 )
             return ContributionBounds(inner.rows, inner.groups, needs_bounding=True)
         case Join(left=left, right=right):

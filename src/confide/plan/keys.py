@@ -119,9 +119,9 @@ def declared_keys(domains: tuple[Domain | None, ...], *, may_select: bool) -> De
         return DeclaredKeys(tuple(product(*known)))
     if not may_select:
         raise UnsupportedQuery(
-            "these group keys are not known beforehand, and naming them needs a part of delta, "
-            "which is set aside where the budget has a delta and a table a Text column; group by "
-            "columns declared as Category or Bool, or Int or Date of a short range"
+            "These group keys are undeclared, and releasing them needs a part of delta. It is set "
+            "aside only if the budget has a delta and a table has a `Text` column. Group by "
+            "columns declared as `Category` or `Bool`, or as `Int` or `Date` with a short range."
         )
     return None
 

@@ -161,8 +161,8 @@ def _check_informative(collector: "_Totals") -> None:
     """Refuse a query that only lists declared keys: its answer follows from the declaration."""
     if collector.group_count is not None and not collector.aggregates:
         raise UnsupportedQuery(
-            "all of these keys are known from the declaration, so this tells nothing about rows; "
-            "add a statistic, such as COUNT(*)"
+            "All of these keys are declared, so listing them reveals nothing about the rows. Add a "
+            "statistic, such as `COUNT(*)`."
         )
 
 
@@ -260,7 +260,9 @@ class _Totals:
         center = float(self._grid(argument).center)
         found = bound_of(argument, self.analysis)
         if max(abs(found.low), abs(found.high)) > MAX_SQUARED_INPUT:
-            raise UnsupportedQuery("squares of such large numbers cannot be added up; scale them")
+            raise UnsupportedQuery(
+                "These numbers are too large to square. Divide them by a constant, such as 1e9."
+            )
         distance = Call(Function.SUBTRACT, (argument, Literal(center, Kind.FLOAT)), Kind.FLOAT)
         return distance, Range(found.low - center, found.high - center)
 
@@ -277,8 +279,8 @@ class _Totals:
         )
         if cells is None:
             raise UnsupportedQuery(
-                f"a quantile of {self.group_count:,} groups is too much to count; group by fewer "
-                "keys"
+                f"A quantile cannot be computed for {self.group_count:,} groups. Group by fewer "
+                "keys."
             )
         found = HistogramCount(argument, need.where, cells)
         index = self.histograms.setdefault(found, len(self.histograms))

@@ -173,8 +173,8 @@ def check_numbers(numbers: int) -> None:
     """Refuse answers that would exhaust memory, before they are charged."""
     if numbers > MAX_NUMBERS:
         raise UnsupportedQuery(
-            f"an answer of {numbers:,} numbers is too large, at most {MAX_NUMBERS:,} are given at "
-            "once; group by fewer keys, or ask in parts"
+            f"An answer can have at most {MAX_NUMBERS:,} numbers, but this one would have "
+            f"{numbers:,}. Group by fewer keys, or split the query."
         )
 
 
@@ -190,6 +190,6 @@ def _refuse_excess_noise() -> Iterator[None]:
         yield
     except BadDeclaration:
         raise UnsupportedQuery(
-            "so small a cost would need more noise than can be added; ask with a larger epsilon or "
-            "share"
+            "This cost is too small: it needs more noise than can be added. Pass a larger epsilon "
+            "or share."
         ) from None

@@ -230,8 +230,8 @@ def read_level(level: Fraction | None) -> Fraction:
         return rounded
     shown = float(level or 0)
     raise UnsupportedQuery(
-        f"a quantile of level {shown:g} is a single row's value; ask for one between 0.000001 and "
-        "0.999999, such as QUANTILE_CONT(x, 0.01) or QUANTILE_CONT(x, 0.99)"
+        f"A quantile of level {shown:g} is the value of a single row. Use a level from 0.000001 to "
+        "0.999999, such as `QUANTILE_CONT(x, 0.01)` or `QUANTILE_CONT(x, 0.99)`."
     )
 
 
@@ -279,7 +279,9 @@ def plan_quantile(
         part = next(filter(is_sharp_with, end_fractions), END_FRACTIONS[-1])
     (choice, decay, loss), ends, is_flat, accuracy = plan_both(part)
     if min(choice.rate, ends.rate) < MIN_RATE:
-        raise BadDeclaration("noise hides more rows than any table has; ask with a larger epsilon")
+        raise BadDeclaration(
+            "The noise would hide more rows than any table has. Pass a larger epsilon."
+        )
     low, high = (
         accuracy.aim(is_flat=is_flat and not is_extreme, is_extreme=is_extreme)
         for is_extreme in (level >= 1 - TAIL_LEVEL, level <= TAIL_LEVEL)

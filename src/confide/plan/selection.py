@@ -152,21 +152,22 @@ def check_selection(query: Query, catalog: Catalog, facts: PublicFacts) -> None:
     count = math.prod(known)
     if len(known) < len(domains) or count > MAX_GROUPS:
         raise UnsupportedQuery(
-            "the most frequent keys are chosen among keys known beforehand; group by columns "
-            "declared as Category or Bool, or Int or Date of a short range, or select COUNT(*) "
-            "as well, which names keys that enough units share where the budget has a delta"
+            "The most frequent keys can be selected only among declared keys. Group by columns "
+            "declared as `Category` or `Bool`, or as `Int` or `Date` with a short range. If the "
+            "budget has a delta, you can also add `COUNT(*)` to release the keys that enough units "
+            "share."
         )
     if min(query.limit or count, count) * count > MAX_DRAWS:
         raise UnsupportedQuery(
-            f"choosing {query.limit:,} of {count:,} keys takes too long; ask for fewer, or select "
-            "COUNT(*) as well and sort the noisy counts"
+            f"Selecting {query.limit:,} of {count:,} keys takes too long. Use a smaller LIMIT, or "
+            "add `COUNT(*)` and sort by the noisy counts."
         )
 
 
 def plan_top_keys(plan: Plan, neighbours: Neighbours, granted: Loss) -> TopKeysPlan:
     """Return the plan that chooses the keys of a planned query at the cost ``granted``."""
     if not isinstance(plan.keys, DeclaredKeys) or len(plan.totals) != 1:
-        raise Fault("a selection needs declared keys and one count")
+        raise Fault("A selection needs declared keys and one count.")
     groups = plan.keys.groups
     count = min(plan.query.limit or len(groups), len(groups))
     changes = score_change(plan.totals[0], plan.contribution, neighbours)
@@ -206,8 +207,8 @@ def check_score(query: Query) -> None:
     is_plain = not query.keys and query.having is None and len(query.outputs) == 1
     if not is_plain or not isinstance(top, AggregateCall) or not function_of(top).is_linear:
         raise UnsupportedQuery(
-            "a score is one number: select a single COUNT(*), COUNT(DISTINCT unit) or SUM(x), "
-            "without GROUP BY and HAVING"
+            "A score must be a single number. Select only `COUNT(*)`, `COUNT(DISTINCT unit)`, or "
+            "`SUM(x)`, without GROUP BY and HAVING."
         )
 
 
@@ -226,7 +227,7 @@ def only_total(plan: Plan) -> Total:
     """Return the only total of a score, which equals the score."""
     (total,) = plan.totals
     if total.grid is not None and total.grid.center:
-        raise Fault("the sum of a score must not be centred")
+        raise Fault("The sum of a score must not be centered.")
     return total
 
 

@@ -117,17 +117,17 @@ def bound_of(argument: Expression, analysis: RangeAnalysis, limit: float = MAX_S
     """Return the range of an argument, or refuse it if it is unbounded or exceeds ``limit``."""
     found = analysis.find(argument)
     if found.is_empty:
-        raise UnsupportedQuery(f"{short_text(argument)} is always NULL; leave it out")
+        raise UnsupportedQuery(f"`{short_text(argument)}` is always NULL. Remove it.")
     if not found.is_bounded or _is_as_wide_as_its_type(argument, analysis):
         raise UnsupportedQuery(
-            f"{short_text(argument)} has no bounds, so one person could change the answer without "
-            "limit; write LEAST(GREATEST(..., low), high) around it, where NULL becomes low"
+            f"`{short_text(argument)}` is unbounded, so one unit could change the answer by any "
+            "amount. Clamp it with `LEAST(GREATEST(..., low), high)`, which turns NULL into `low`."
         )
     if found.largest > limit:
         raise UnsupportedQuery(
-            f"{short_text(argument)} can be larger than {limit:.0e}, so the answer or its "
-            "interval might be infinite; write LEAST(GREATEST(..., low), high) around it, "
-            "where NULL becomes low, or scale it"
+            f"`{short_text(argument)}` can exceed {limit:.0e}, so the answer or its interval "
+            "could be infinite. Scale it, or clamp it with `LEAST(GREATEST(..., low), high)`, "
+            "which turns NULL into `low`."
         )
     return found
 

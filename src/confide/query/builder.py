@@ -109,7 +109,7 @@ class TableQuery:
         table or a per-unit query is joined on the unit, without ``on``.
         """
         if how not in list(JoinKind):
-            raise UnsupportedQuery(f"a join must be 'inner' or 'left', got {how!r}")
+            raise UnsupportedQuery(f"`how` must be 'inner' or 'left'; got {how!r}.")
         step = _JoinStep(_read_other(other), _read_on(on), JoinKind(how))
         return replace(self, joins=(*self.joins, step))
 
@@ -132,7 +132,7 @@ class TableQuery:
     def agg(self, *unnamed: Term, **statistics: Term) -> "TableQuery":
         """Return the query with named statistics, or arithmetic on statistics, as outputs."""
         if unnamed:
-            raise UnsupportedQuery("every statistic needs a name: write agg(n=cf.count())")
+            raise UnsupportedQuery("Every statistic needs a name. Write `agg(n=cf.count())`.")
         listed = [(name, _check_term(term)) for name, term in statistics.items()]
         return replace(self, statistics=(*self.statistics, *listed))
 
@@ -149,7 +149,9 @@ class TableQuery:
     def limit(self, count: int) -> "TableQuery":
         """Return the query limited to the first ``count`` groups of its answer."""
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MAX_LIMIT:
-            raise UnsupportedQuery(f"limit takes a whole number from 1 to {MAX_LIMIT:,}")
+            raise UnsupportedQuery(
+                f"`limit` must be an integer from 1 to {MAX_LIMIT:,}; got {count!r}."
+            )
         return replace(self, row_limit=count)
 
     def per_unit(self, *unnamed: Term, **statistics: Term) -> "TableQuery":
@@ -171,7 +173,9 @@ class TableQuery:
 
     def _require_runner(self) -> QueryRunner:
         if self.runner is None:
-            raise UnsupportedQuery("nobody answers this question; begin with curator.table(name)")
+            raise UnsupportedQuery(
+                "This query has no curator. Start it with `curator.table(name)`."
+            )
         return self.runner
 
     def build(self, names: Names) -> Query:
@@ -249,7 +253,8 @@ class _Resolver:
                 )
             case _:
                 raise UnsupportedQuery(
-                    f"terms are made with col(), such as col('age'), got {type(term).__name__}"
+                    "A term must be made with `col()`, such as `col('age')`; got "
+                    f"{type(term).__name__}."
                 )
 
     def conditions(
@@ -260,7 +265,9 @@ class _Resolver:
         if keys is not None:
             return conjunction([lift_keys(condition, keys) for condition in read])
         if any(map(has_aggregate, read)):
-            raise UnsupportedQuery("where speaks of rows; conditions on statistics go to having()")
+            raise UnsupportedQuery(
+                "`where()` filters rows. Move conditions on statistics to `having()`."
+            )
         return conjunction(read)
 
     def _find(self, name: str) -> Column:
@@ -270,9 +277,9 @@ class _Resolver:
             label, _, name = name.partition(".")
         if isinstance(self.scope.find(name, label), Unit):
             raise UnsupportedQuery(
-                "who a row is about is never shown, compared or grouped by; count people with "
-                "cf.count_units(), join private tables without on=, or ask about each person's "
-                "rows with per_unit(...)"
+                f"`{name}` identifies people, so it cannot be selected, compared, or grouped by. "
+                "Use `cf.count_units()` to count people, join private tables without `on=`, or use "
+                "`per_unit(...)` for statistics of each person's rows."
             )
         return self.scope.column(name, label)
 
@@ -285,14 +292,14 @@ def _read_other(other: "str | TableQuery") -> str | _PerUnitQuery:
             return grouped
         case _:
             raise UnsupportedQuery(
-                "a table is joined by its name, or as a question that ends in per_unit(...)"
+                "A join needs the name of a table, or a query that ends in `per_unit(...)`."
             )
 
 
 def _check_term(term: object) -> Term:
     if not isinstance(term, Term):
         raise UnsupportedQuery(
-            f"a term such as col('age') >= 65 or count() is needed, got {type(term).__name__}"
+            f"A term such as `col('age') >= 65` or `count()` is needed; got {type(term).__name__}."
         )
     return term
 
@@ -346,7 +353,9 @@ def _read_member(table: str | _PerUnitQuery, names: Names, label: str, alias: st
 
 def _read_per_unit(query: TableQuery, names: Names, label: str, alias: str) -> Member:
     if query.keys or query.having_conditions or query.sorts or query.row_limit is not None:
-        raise UnsupportedQuery("a per-unit question has conditions and statistics only")
+        raise UnsupportedQuery(
+            "A per-unit query can have only conditions and statistics. Remove the other steps."
+        )
     tables = _read_tables(query, names, f"{alias}u")
     resolver = _Resolver(tables.scope)
     outputs = [

@@ -85,7 +85,7 @@ class Names:
         """Return a declared table, or raise UnknownName with similar names."""
         match = match_name(str(name), self.tables)
         if match is None:
-            raise UnknownName(f"there is no table {name!r}; {suggest_name(str(name), self.tables)}")
+            raise UnknownName(f"Unknown table {name!r}. {suggest_name(str(name), self.tables)}")
         return self.tables[match]
 
 
@@ -108,9 +108,9 @@ def suggest_name(name: str, options: Iterable[str]) -> str:
     lower = {option.lower(): option for option in listed}
     close = get_close_matches(name.lower()[:63], list(lower), n=1)
     if close:
-        return f"did you mean {lower[close[0]]!r}?"
-    more = ", ..." if len(listed) > MAX_SUGGESTIONS else ""
-    return f"declared are: {', '.join(listed[:MAX_SUGGESTIONS])}{more}"
+        return f"Did you mean {lower[close[0]]!r}?"
+    more = ", and others" if len(listed) > MAX_SUGGESTIONS else ""
+    return f"Declared: {', '.join(listed[:MAX_SUGGESTIONS])}{more}."
 
 
 UNIT: Final = "unit"
@@ -178,12 +178,12 @@ class Scope:
         found = [hit for member in members if (hit := member.find(name)) is not None]
         if not found:
             where = "" if label is None else f" in {label!r}"
-            known = suggest_name(name, _column_names(members))
-            raise UnknownName(f"there is no column {name!r}{where}; {known}")
+            suggestion = suggest_name(name, _column_names(members))
+            raise UnknownName(f"Unknown column {name!r}{where}. {suggestion}")
         if len(found) > 1 and name.lower() not in self.merged:
             labels = [f"{member.label}.{name}" for member in members if member.find(name)]
             raise UnsupportedQuery(
-                f"{name!r} could mean several columns; write {' or '.join(labels)}"
+                f"{name!r} could mean several columns. Write `{'` or `'.join(labels)}`."
             )
         return found[0]
 
@@ -198,9 +198,9 @@ class Scope:
                 return column
             case Unit():
                 raise UnsupportedQuery(
-                    "who a row is about is never shown, compared or grouped by; count people with "
-                    f"COUNT(DISTINCT {name}), join private tables on {name}, or group by {name} "
-                    "in a per-unit subquery"
+                    f"`{name}` identifies people, so it cannot be selected, compared, or grouped "
+                    f"by. Use `COUNT(DISTINCT {name})` to count people, join private tables on "
+                    f"`{name}`, or group by `{name}` in a per-unit subquery."
                 )
 
     def member(self, label: str) -> Member:
@@ -209,13 +209,13 @@ class Scope:
             if member.label.lower() == label.lower():
                 return member
         labels = [member.label for member in self.members]
-        raise UnknownName(f"no table is called {label!r} here; {suggest_name(label, labels)}")
+        raise UnknownName(f"No table is called {label!r} here. {suggest_name(label, labels)}")
 
     def plus(self, member: Member, merged: frozenset[str] = frozenset()) -> "Scope":
         """Return the scope with one more member, whose label must be new."""
         if any(other.label.lower() == member.label.lower() for other in self.members):
             raise UnsupportedQuery(
-                f"two tables are called {member.label!r} here; give one another name with AS"
+                f"Two tables are called {member.label!r} here. Rename one of them with AS."
             )
         return Scope((*self.members, member), self.merged | merged)
 
@@ -226,8 +226,8 @@ def _column_names(members: tuple[Member, ...]) -> Iterator[str]:
 
 MAX_JOINED_TABLES: Final = 8
 PER_UNIT_ADVICE: Final = (
-    "of one unit's rows only COUNT, SUM and AVG can be asked; write one of these in the subquery, "
-    "and MEDIAN or VAR_SAMP outside"
+    "A per-unit subquery supports only COUNT, SUM, and AVG. Use one of these inside, and an "
+    "aggregate such as MEDIAN or VAR_SAMP outside."
 )
 Pair = tuple[Expression | Unit, Column | Unit]
 """Both sides of a join condition: an expression over earlier tables, and a new table's column."""
@@ -261,7 +261,9 @@ class Tables:
         unit. A public table contains no units, so it may be joined on any of its columns.
         """
         if len(self.scope.members) >= MAX_JOINED_TABLES:
-            raise UnsupportedQuery(f"at most {MAX_JOINED_TABLES} tables may be joined")
+            raise UnsupportedQuery(
+                f"At most {MAX_JOINED_TABLES} tables can be joined. Split the query."
+            )
         on = _match_public(pairs) if member.public else self._match_units(member, pairs)
         optional = replace(member, optional=kind is JoinKind.LEFT)
         source = Join(self.source, member.source, kind, member.public, on)
@@ -274,18 +276,19 @@ class Tables:
                 pass
             case _:
                 raise UnsupportedQuery(
-                    "private tables are joined on the unit alone, from a table that is not itself "
-                    "LEFT JOINed; move other conditions to WHERE"
+                    "Private tables must be joined on the unit alone, and not on the unit of a "
+                    "table that was itself joined by LEFT JOIN. Move other conditions to WHERE."
                 )
         if left.unit is None or member.unit is None:
             raise UnsupportedQuery(
-                "every row of this table is another person, who cannot be found in another table; "
-                "ask about each table alone, or join a public one"
+                "A table without a unit column cannot be joined with another private table, "
+                "because its rows cannot be matched to people. Query each table by itself, or join "
+                "a public table."
             )
         if isinstance(member.source, Scan) and member.source.table in _scanned_tables(self.source):
             raise UnsupportedQuery(
-                f"joining {member.source.table!r} with itself would multiply each unit's rows; "
-                "summarise one side first in a per-unit subquery"
+                f"Joining {member.source.table!r} with itself would multiply each unit's rows. "
+                "Summarize one side first, in a per-unit subquery."
             )
         return ()
 
@@ -296,13 +299,15 @@ def _match_public(pairs: Sequence[Pair]) -> tuple[tuple[Expression, Column], ...
     for left, right in pairs:
         if isinstance(left, Unit) or isinstance(right, Unit):
             raise UnsupportedQuery(
-                "a public table is about no one and cannot be joined on a unit; join it on another "
-                "column: ON left.x = table.y"
+                "A public table has no units, so it cannot be joined on one. Join it on another "
+                "column, such as `ON left.x = table.y`."
             )
         make_call(Function.EQUAL, left, right)  # raises if the types are not comparable
         on.append((left, right))
     if not on:
-        raise UnsupportedQuery("a join needs a condition: JOIN table ON left.x = table.y")
+        raise UnsupportedQuery(
+            "A join needs a condition, such as `JOIN table ON left.x = table.y`."
+        )
     return tuple(on)
 
 
@@ -321,8 +326,8 @@ def start_tables(member: Member, prefix: str) -> Tables:
     """Return the first table of a query, or raise UnsupportedQuery if it is public."""
     if member.public:
         raise UnsupportedQuery(
-            f"{member.label!r} is public and stands first; name a private table first and join "
-            "the public one to it"
+            f"The first table must be private, but {member.label!r} is public. Start with a "
+            "private table, and join the public one to it."
         )
     return Tables(member.source, Scope((member,)), prefix)
 
@@ -342,28 +347,37 @@ def make_per_unit(
     """
     first = tables.scope.members[0]
     if first.unit is None:
-        raise UnsupportedQuery("every row of this table is another person: no subquery is needed")
+        raise UnsupportedQuery(
+            "Every row of this table is a different unit, so a per-unit subquery is not needed. "
+            "Remove it."
+        )
     if any(isinstance(member.source, PerUnit) for member in tables.scope.members):
-        raise UnsupportedQuery("per-unit subqueries go one level deep; write it as one subquery")
+        raise UnsupportedQuery("Per-unit subqueries cannot be nested. Write one subquery.")
     names = [unit, *(output.name for output in outputs)]
     if len({name.lower() for name in names}) < len(names):
         # Privacy: engines treat names that differ only in case as equal.
-        raise UnsupportedQuery("two columns of the subquery have one name; rename one with AS")
+        raise UnsupportedQuery(
+            "Two columns of the subquery have the same name. Rename one of them with AS."
+        )
     lifted = tuple(Output(output.name, lift_keys(output.expression, ())) for output in outputs)
     columns = {}
     for output in lifted:
         statistics = [part for part in walk(output.expression) if isinstance(part, AggregateCall)]
         if not statistics or output.expression.kind is None:
             raise UnsupportedQuery(
-                f"{output.name!r} must be an aggregate of the unit's rows, such as SUM(x) or "
-                "COUNT(*)"
+                f"Column {output.name!r} of the subquery must be an aggregate of the unit's rows, "
+                "such as `SUM(x)` or `COUNT(*)`."
             )
         if any(part.function == CountUnitsFunction.name for part in statistics):
-            raise UnsupportedQuery("a unit counts itself once; leave that out of the subquery")
+            raise UnsupportedQuery(
+                "The number of units is always 1 in a per-unit subquery. Remove this column."
+            )
         if output.name.lower() in RESERVED_NAMES:
-            advice = f"{output.name!r} means the person here; give the column another name"
+            advice = (
+                f"The name {output.name!r} is reserved for the unit. Rename the column with AS."
+            )
             raise UnsupportedQuery(advice)
         columns[output.name] = output.expression.kind
     if not columns:
-        raise UnsupportedQuery("a per-unit subquery needs an aggregate, such as COUNT(*) AS n")
+        raise UnsupportedQuery("A per-unit subquery needs an aggregate, such as `COUNT(*) AS n`.")
     return Member(PerUnit(tables.source, where, lifted, alias), label, columns, unit)

@@ -122,9 +122,11 @@ MAX_OUTPUTS: Final = 200
 def check_key(expression: Expression) -> Expression:
     """Return a group key, or raise UnsupportedQuery if it has an aggregate or no column."""
     if has_aggregate(expression):
-        raise UnsupportedQuery("groups are made of rows, before any aggregate; use HAVING")
+        raise UnsupportedQuery(
+            "A group key cannot contain an aggregate. To filter groups by an aggregate, use HAVING."
+        )
     if not any(isinstance(part, Column) for part in walk(expression)):
-        raise UnsupportedQuery("a group key must be made of columns; leave the constant out")
+        raise UnsupportedQuery("A group key must contain a column. Remove the constant.")
     return expression
 
 
@@ -132,22 +134,22 @@ def check_counts(keys: int, outputs: int) -> None:
     """Raise UnsupportedQuery for too many keys or columns, before each is compared with others."""
     if keys > MAX_KEYS or outputs > MAX_OUTPUTS:
         raise UnsupportedQuery(
-            f"an answer has at most {MAX_KEYS} keys and {MAX_OUTPUTS} columns; ask in parts"
+            f"A query can have at most {MAX_KEYS} keys and {MAX_OUTPUTS} columns. Split the query."
         )
 
 
 def check_sorts(sorts: int) -> None:
     """Raise UnsupportedQuery for too many sort keys, each of which may repeat a long column."""
     if sorts > MAX_OUTPUTS:
-        raise UnsupportedQuery(f"an answer is sorted by at most {MAX_OUTPUTS} things")
+        raise UnsupportedQuery(f"A query can have at most {MAX_OUTPUTS} sort keys. Remove some.")
 
 
 def check_output_name(name: str) -> str:
     """Return the name of an output column, or raise UnsupportedQuery for an unsuitable name."""
     if not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
         raise UnsupportedQuery(
-            f"a column of the answer needs a printable name of at most {MAX_NAME_LENGTH} "
-            "characters; give it one with AS"
+            f"The name of a column must have 1 to {MAX_NAME_LENGTH} printable characters. Rename "
+            "it with AS."
         )
     return name
 
@@ -155,16 +157,18 @@ def check_output_name(name: str) -> str:
 def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None:
     """Raise UnsupportedQuery unless the answer has columns with types and distinct names."""
     if not outputs:
-        raise UnsupportedQuery("nothing is asked; select a key or an aggregate such as COUNT(*)")
+        raise UnsupportedQuery(
+            "The query selects nothing. Select a key, or an aggregate such as `COUNT(*)`."
+        )
     if not keys and not any(has_aggregate(output.expression) for output in outputs):
-        raise UnsupportedQuery("rows are never shown; select an aggregate such as COUNT(*)")
+        raise UnsupportedQuery("Rows cannot be selected. Select an aggregate, such as `COUNT(*)`.")
     for output in outputs:
         if output.expression.kind is None:
-            raise UnsupportedQuery(f"{output.name!r} is always NULL; leave it out")
+            raise UnsupportedQuery(f"Column {output.name!r} is always NULL. Remove it.")
     duplicate = find_duplicate(outputs)
     if duplicate is not None:
         raise UnsupportedQuery(
-            f"two columns of the answer are called {outputs[duplicate].name!r}; rename one with AS"
+            f"Two columns are called {outputs[duplicate].name!r}. Rename one of them with AS."
         )
 
 
@@ -178,7 +182,8 @@ def check_sort(expression: Expression) -> Expression:
     """Return a sort expression, or raise UnsupportedQuery if it has no key and no aggregate."""
     if not any(isinstance(part, Key | AggregateCall) for part in walk(expression)):
         raise UnsupportedQuery(
-            "an answer is sorted by keys, aggregates and its own columns; name one of them"
+            "An answer cannot be sorted by a constant. Sort by a group key, an aggregate, or a "
+            "column of the answer."
         )
     return expression
 

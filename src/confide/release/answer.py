@@ -97,7 +97,7 @@ class Answer:
         """
         if isinstance(self.totals, CombinedMeasurement):
             raise UnsupportedQuery(
-                "combined answers have no likely counts; ask one answer for them"
+                "Likely counts cannot be computed for a combined answer. Use a single answer."
             )
         result, noisy = self._run(), self.totals.values(self.plan)
         found = result.rows

@@ -58,8 +58,8 @@ def combine(parts: Sequence[tuple[Plan, NoisyMeasurement]]) -> CombinedMeasureme
     plans = [plan for plan, _ in parts]
     if not parts or any(plan.quantiles or not plan.totals for plan in plans):
         raise UnsupportedQuery(
-            "only counts, sums and what is computed from them can be combined; medians, quantiles "
-            "and chosen keys cannot"
+            "Only counts, sums, and values computed from them can be combined. Medians, quantiles, "
+            "and selected keys cannot be combined."
         )
     group_sets = [set(totals.groups) for _, totals in parts]
     groups = tuple(

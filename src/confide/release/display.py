@@ -69,7 +69,9 @@ class Chart:
             case ".png":
                 target.write_bytes(import_converter().vegalite_to_png(self.spec, scale=2))
             case _:
-                raise BadArgument(f"a chart is saved as .svg or .png, got {target.name!r}")
+                raise BadArgument(
+                    f"A chart can be saved only as .svg or .png; got {target.name!r}."
+                )
 
 
 def import_converter() -> Any:

@@ -34,8 +34,8 @@ def read_confidence(confidence: Number) -> float:
     level = float(probability("confidence", confidence, zero=False))
     if level > MAX_CONFIDENCE:
         raise UnsupportedQuery(
-            f"intervals are computed up to a confidence of {MAX_CONFIDENCE}, not {confidence}; ask "
-            f"for {MAX_CONFIDENCE} or less"
+            f"`confidence` must be at most {MAX_CONFIDENCE}, because intervals of higher levels "
+            f"cannot be computed; got {confidence}."
         )
     return level
 

@@ -40,7 +40,8 @@ N = TypeVar("N")
 P_co = TypeVar("P_co", covariant=True)
 
 GRID_STEPS_CHANGED: Final = (
-    "this was answered by a confide that rounded in other steps; ask with fresh=True"
+    "This answer was stored by another version of confide, with other noise. Run the query again "
+    "with `fresh=True`, which is charged."
 )
 
 

@@ -58,12 +58,12 @@ def declared_column(context: EstimateContext, table: str, name: str) -> tuple[st
     tables = context.catalog.private
     found = match_name(table, tables) if isinstance(table, str) else None
     if found is None:
-        raise UnknownName(f"there is no table {table!r}; {suggest_name(str(table), tables)}")
+        raise UnknownName(f"Unknown table {table!r}. {suggest_name(str(table), tables)}")
     columns = tables[found].columns
     named = match_name(name, columns) if isinstance(name, str) else None
     if named is None:
         raise UnknownName(
-            f"table {found!r} has no column {name!r}; {suggest_name(str(name), columns)}"
+            f"Table {found!r} has no column {name!r}. {suggest_name(str(name), columns)}"
         )
     return found, named, columns[named]
 

@@ -20,21 +20,22 @@ __all__ = ["read_own_statistic", "read_statistic"]
 VALUE_VARIABLES: Final = ("x", "y")
 """Pattern variables that match row expressions, in the order of the aggregate's arguments."""
 UNITS_ONLY: Final = (
-    "COUNT(DISTINCT ...) counts units only: one person can have very many values; "
-    "to count values, group by them"
+    "COUNT(DISTINCT ...) can count only units, because one unit can have any number of values. To "
+    "count values, group by them."
 )
 ADVICE: Final[dict[type[exp.Expr], str]] = {
-    exp.Min: "MIN shows one row; ask QUANTILE_CONT(x, 0.01)",
-    exp.Max: "MAX shows one row; ask QUANTILE_CONT(x, 0.99)",
-    exp.Quantile: "QUANTILE picks a row; write QUANTILE_CONT(x, q)",
-    exp.PercentileDisc: "PERCENTILE_DISC picks a row; write PERCENTILE_CONT",
-    exp.CountIf: "write COUNT(*) FILTER (WHERE condition)",
-    exp.VariancePop: "write VAR_SAMP(x)",
-    exp.StddevPop: "write STDDEV_SAMP(x)",
-    exp.IgnoreNulls: "values of single rows are never shown, and NULL is always skipped",
-    exp.First: "FIRST shows one row",
-    exp.Last: "LAST shows one row",
-    exp.Mode: "write SELECT x FROM table GROUP BY x ORDER BY COUNT(*) DESC LIMIT 1",
+    exp.Min: "MIN is the value of a single row. Use `QUANTILE_CONT(x, 0.01)`.",
+    exp.Max: "MAX is the value of a single row. Use `QUANTILE_CONT(x, 0.99)`.",
+    exp.Quantile: "QUANTILE is the value of a single row. Use `QUANTILE_CONT(x, q)`.",
+    exp.PercentileDisc: "PERCENTILE_DISC is the value of a single row. Use `PERCENTILE_CONT`.",
+    exp.CountIf: "COUNT_IF is not supported. Write `COUNT(*) FILTER (WHERE condition)`.",
+    exp.VariancePop: "VAR_POP is not supported. Use `VAR_SAMP(x)`.",
+    exp.StddevPop: "STDDEV_POP is not supported. Use `STDDEV_SAMP(x)`.",
+    exp.IgnoreNulls: "The value of a single row cannot be selected, and NULL is always skipped.",
+    exp.First: "FIRST is the value of a single row.",
+    exp.Last: "LAST is the value of a single row.",
+    exp.Mode: "MODE is not supported. Write "
+    "`SELECT x FROM table GROUP BY x ORDER BY COUNT(*) DESC LIMIT 1`.",
 }
 
 
@@ -64,8 +65,8 @@ def _inside(context: Context) -> Context:
 
 def _refuse_nested(_node: exp.Expr, _context: Context) -> Expression:
     raise UnsupportedQuery(
-        "an aggregate of an aggregate needs a per-unit subquery: "
-        "SELECT AVG(t) FROM (SELECT unit, SUM(x) AS t FROM table GROUP BY unit)"
+        "An aggregate of an aggregate needs a per-unit subquery: "
+        "`SELECT AVG(t) FROM (SELECT unit, SUM(x) AS t FROM table GROUP BY unit)`."
     )
 
 
@@ -94,28 +95,32 @@ def _pattern_error(node: exp.Expr, context: Context) -> UnsupportedQuery:
     if type(node) is exp.PercentileCont:
         context.statement.expect(node, "this", "expression")
         return UnsupportedQuery(
-            "a quantile needs its level: write QUANTILE_CONT(x, 0.9), or "
-            "PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)"
+            "A quantile needs a level. Write `QUANTILE_CONT(x, 0.9)` or "
+            "`PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY x)`."
         )
     if type(node) is exp.WithinGroup:
         context.statement.expect(node, "this", "expression")
         context.statement.expect(node.expression, "expressions")
-        return UnsupportedQuery("write PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)")
-    advice = ADVICE.get(type(node), "this aggregate is not answered")
+        return UnsupportedQuery(
+            "WITHIN GROUP needs PERCENTILE_CONT. Write "
+            "`PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)`."
+        )
+    advice = ADVICE.get(type(node), "This aggregate is not supported.")
     if type(node.this) is exp.Column:
         advice = advice.replace("(x,", f"({node.this.name},").replace("(x)", f"({node.this.name})")
-    return UnsupportedQuery(f"{advice}; there are {list_spellings()}")
+    return UnsupportedQuery(f"{advice} Aggregates: {list_spellings()}.")
 
 
 def _check_count(node: exp.Expr, context: Context) -> None:
     """Raise UnsupportedQuery for arguments that COUNT does not support, such as several values."""
     if node.expressions:
         raise UnsupportedQuery(
-            "COUNT takes one value: COUNT(*) counts rows, COUNT(x) those where x is not NULL"
+            "COUNT takes one value. `COUNT(*)` counts rows, and `COUNT(x)` counts the rows where "
+            "`x` is not NULL."
         )
     context.statement.expect(node, "this", "big_int")
     if node.this is None:
-        raise UnsupportedQuery("write COUNT(*)")
+        raise UnsupportedQuery("COUNT needs an argument. Write `COUNT(*)`.")
     if type(node.this) is exp.Distinct:
         context.statement.expect(node.this, "expressions")
         if len(node.this.expressions) != 1:
@@ -128,7 +133,9 @@ def _check_unit(node: exp.Expr, context: Context) -> None:
     if not isinstance(found, Unit):
         raise UnsupportedQuery(UNITS_ONLY)
     if found.member.optional:
-        raise UnsupportedQuery("count the unit of the first table; this one may be missing")
+        raise UnsupportedQuery(
+            "The unit of this table may be missing. Count the unit of the first table."
+        )
 
 
 def _read_level(node: exp.Expr, context: Context) -> Fraction:
@@ -136,4 +143,4 @@ def _read_level(node: exp.Expr, context: Context) -> Fraction:
         case Literal(value=int() | float() as value, kind=Kind.INT | Kind.FLOAT):
             return fraction("level", float(value), "a number")
         case _:
-            raise UnsupportedQuery("a quantile's level must be written out, such as 0.9")
+            raise UnsupportedQuery("The level of a quantile must be a literal, such as 0.9.")

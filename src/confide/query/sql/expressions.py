@@ -65,8 +65,8 @@ def read_expression(node: exp.Expr, context: Context) -> Expression:
         if isinstance(node, AGGREGATE_NODES) or is_registered(node):
             if context.aggregate is None:
                 raise UnsupportedQuery(
-                    f"an aggregate cannot stand in {context.clause}; it belongs in SELECT, HAVING "
-                    "or ORDER BY"
+                    f"An aggregate cannot be used in {context.clause}. Move it to SELECT, HAVING, "
+                    "or ORDER BY."
                 )
             return context.aggregate(node, context)
         raise UnsupportedQuery(explain_refusal(node))
@@ -136,7 +136,7 @@ def _check_operands(children: list[exp.Expr]) -> None:
         isinstance(child, PREDICATES) and not isinstance(child, SUBQUERY_PREDICATES)
         for child in children
     ):
-        raise UnsupportedQuery("conditions inside a comparison need parentheses around them")
+        raise UnsupportedQuery("A condition inside a comparison needs parentheses around it.")
 
 
 def _read_paren(node: exp.Expr, context: Context) -> Expression:
@@ -147,7 +147,7 @@ def _read_paren(node: exp.Expr, context: Context) -> Expression:
 def _read_column(node: exp.Expr, context: Context) -> Expression:
     context.statement.expect(node, "this", "table")
     if not isinstance(node.this, exp.Identifier):
-        raise UnsupportedQuery("rows are never shown: name the columns, inside aggregates")
+        raise UnsupportedQuery("Rows cannot be selected. Select aggregates of columns instead.")
     name, label = node.this.name, node.args.get("table")
     alias = context.aliases.get(fold_name(name)) if label is None else None
     if alias is not None and not _is_key_part(name, context):
@@ -156,13 +156,13 @@ def _read_column(node: exp.Expr, context: Context) -> Expression:
         return context.scope.column(name, None if label is None else label.name)
     except UnknownName as unknown:
         if label is None and (node.this.quoted or _is_compared(node)):
-            message, text = f"there is no column {name!r}", name.replace("'", "''")
-            rest = unknown.message.removeprefix(message)
-            raise UnknownName(f"{message} (a text takes single quotes: '{text}'){rest}") from None
+            text = name.replace("'", "''")
+            advice = f"If it is a string, use single quotes: '{text}'."
+            raise UnknownName(f"{unknown.message} {advice}") from None
         if label is None and context.clause == "WHERE" and _is_result(node, context.statement):
             raise UnknownName(
-                f"{name!r} is a result of this question, and WHERE chooses rows before there is "
-                "one; write HAVING for it, behind GROUP BY if there is one"
+                f"{name!r} is a statistic of this query, and WHERE is applied before it is "
+                "computed. Move this condition to HAVING, after any GROUP BY."
             ) from None
         raise
 
@@ -199,7 +199,9 @@ def _read_literal(node: exp.Expr, _context: Context) -> Expression:
     try:
         return make_literal(float(text))
     except ValueError:
-        raise UnsupportedQuery("numbers are written as 12, 1.5 or 2e-3") from None
+        raise UnsupportedQuery(
+            "This number cannot be read. Write it as 12, 1.5, or 2e-3."
+        ) from None
 
 
 def _read_null(_node: exp.Expr, _context: Context) -> Expression:
@@ -237,7 +239,7 @@ def _read_in(node: exp.Expr, context: Context) -> Expression:
     context.statement.expect(node, "this", "expressions")
     _check_operands([node.this])
     if not node.expressions:
-        raise UnsupportedQuery("IN needs a list of values: x IN (1, 2)")
+        raise UnsupportedQuery("IN needs a list of values, such as `x IN (1, 2)`.")
     parts = (node.this, *node.expressions)
     return make_call(F.IN, *(read_expression(part, context) for part in parts))
 
@@ -256,7 +258,9 @@ def _read_is(node: exp.Expr, context: Context) -> Expression:
     context.statement.expect(node, *OPERANDS)
     _check_operands([node.this])
     if type(node.expression) is not exp.Null:
-        raise UnsupportedQuery("IS is answered with NULL only; write the condition or NOT it")
+        raise UnsupportedQuery(
+            "IS can be used only with NULL. Write the condition itself, or NOT and the condition."
+        )
     return make_call(F.IS_NULL, read_expression(node.this, context))
 
 
@@ -318,7 +322,7 @@ def _read_extract(node: exp.Expr, context: Context) -> Expression:
     context.statement.expect(node, *OPERANDS)
     function = DATE_PARTS.get(_read_word(node.this))
     if function is None:
-        raise UnsupportedQuery(f"EXTRACT takes one of {', '.join(DATE_PARTS)}")
+        raise UnsupportedQuery(f"EXTRACT takes one of {', '.join(DATE_PARTS)}.")
     return make_call(function, read_expression(node.expression, context))
 
 
@@ -326,7 +330,7 @@ def _read_truncation(node: exp.Expr, context: Context) -> Expression:
     context.statement.expect(node, "this", "unit")
     function = TRUNCATIONS.get(_read_word(node.args["unit"]))
     if function is None:
-        raise UnsupportedQuery("DATE_TRUNC takes 'year', 'quarter' or 'month'")
+        raise UnsupportedQuery("DATE_TRUNC takes 'year', 'quarter', or 'month'.")
     return make_call(function, read_expression(node.this, context))
 
 

@@ -35,8 +35,8 @@ from confide.query.tree import JoinKind, Output, check_output_name
 __all__ = ["Item", "read_items", "read_tables", "read_where"]
 
 SUBQUERY_ADVICE: Final = (
-    "a subquery gives one row for each unit: "
-    "(SELECT unit, SUM(x) AS t FROM table GROUP BY unit) AS name"
+    "A subquery must return one row per unit: "
+    "`(SELECT unit, SUM(x) AS t FROM table GROUP BY unit) AS name`."
 )
 
 
@@ -68,7 +68,7 @@ def read_tables(statement: Statement, names: Names) -> Tables:
     used = {table.name.lower() for table in statement.root.find_all(exp.Table)}
     for name, select in resolver.subqueries.items():
         if name not in used:
-            raise statement.refuse(select, f"{name!r} is never used; leave it out")
+            raise statement.refuse(select, f"The subquery {name!r} is never used. Remove it.")
     return tables
 
 
@@ -88,7 +88,9 @@ def read_items(statement: Statement, select: exp.Select) -> list[Item]:
 def read_name(node: exp.Expr) -> str:
     """Return an alias, or raise UnsupportedQuery if it needs quotes and has none."""
     if not isinstance(node, exp.Identifier) or not (node.quoted or node.name.isidentifier()):
-        raise UnsupportedQuery('a name is a word, or stands in double quotes: AS "two words"')
+        raise UnsupportedQuery(
+            'A name that is not a single word needs double quotes, such as `AS "two words"`.'
+        )
     return str(node.name)
 
 
@@ -115,7 +117,9 @@ def _read_with(statement: Statement, names: Names) -> dict[str, exp.Select]:
         statement.expect(node.args["alias"], "this")
         name = node.alias.lower()
         if name in found or name in {table.lower() for table in names.tables}:
-            raise statement.refuse(node, f"{node.alias!r} is already the name of a table")
+            raise statement.refuse(
+                node, f"{node.alias!r} is already the name of a table. Use another name."
+            )
         if type(node.this) is not exp.Select:
             raise statement.refuse(node, SUBQUERY_ADVICE)
         found[name] = node.this
@@ -126,7 +130,7 @@ def _read_from(select: exp.Select, resolver: TableResolver) -> Tables:
     statement = resolver.statement
     clause = select.args.get("from_")
     if clause is None:
-        raise statement.refuse(select, "a question needs FROM and a declared table")
+        raise statement.refuse(select, "A query needs FROM and a declared table.")
     statement.expect(clause, "this")
     with statement.locating(clause.this):
         first = _read_member(clause.this, resolver, f"{resolver.prefix}1")
@@ -143,10 +147,12 @@ def _read_member(node: exp.Expr, resolver: TableResolver, alias: str) -> Member:
     if type(node) is exp.Subquery:
         statement.expect(node, "this", "alias")
         if type(node.this) is not exp.Select:
-            raise UnsupportedQuery(f"parentheses in FROM hold a SELECT; {SUBQUERY_ADVICE}")
+            raise UnsupportedQuery(
+                f"Parentheses in FROM can contain only a SELECT. {SUBQUERY_ADVICE}"
+            )
         return _read_per_unit(node.this, resolver, _read_label(node, resolver) or "", alias)
     if type(node) is not exp.Table or not isinstance(node.this, exp.Identifier):
-        raise UnsupportedQuery("FROM takes declared tables only, no functions, files or values")
+        raise UnsupportedQuery("FROM takes only declared tables, not functions, files, or values.")
     statement.expect(node, "this", "alias")
     label = _read_label(node, resolver) or node.name
     named = resolver.subqueries.get(node.name.lower())
@@ -168,7 +174,7 @@ def _read_per_unit(select: exp.Select, resolver: TableResolver, label: str, alia
     """Convert a SELECT that groups by the unit alone."""
     statement = resolver.statement
     if len(resolver.prefix) > 1:
-        raise UnsupportedQuery("per-unit subqueries go one level deep; write it as one subquery")
+        raise UnsupportedQuery("Per-unit subqueries cannot be nested. Write one subquery.")
     statement.expect(select, "expressions", "from_", "joins", "where", "group")
     tables = _read_from(select, replace(resolver, prefix=f"{alias}u"))
     items = read_items(statement, select)
@@ -205,9 +211,13 @@ def _check_grouping(select: exp.Select, items: list[Item], context: Context) -> 
         case [only]:
             node = only
         case _:
-            raise statement.refuse(group, f"group a subquery by the unit alone; {SUBQUERY_ADVICE}")
+            raise statement.refuse(
+                group, f"A subquery must be grouped by the unit alone. {SUBQUERY_ADVICE}"
+            )
     if not _is_unit(node, context):
-        raise statement.refuse(group, f"group a subquery by the unit alone; {SUBQUERY_ADVICE}")
+        raise statement.refuse(
+            group, f"A subquery must be grouped by the unit alone. {SUBQUERY_ADVICE}"
+        )
 
 
 def _explain_ungrouped(select: exp.Select) -> str:
@@ -218,7 +228,7 @@ def _explain_ungrouped(select: exp.Select) -> str:
     named = first.name if type(first) is exp.Table else "table"
     where = " WHERE ..." if select.args.get("where") else ""
     return (
-        f"rows and columns are picked without a subquery: write FROM {named}{where}; "
+        f"Rows and columns can be selected without a subquery. Write `FROM {named}{where}`. "
         f"{SUBQUERY_ADVICE}"
     )
 
@@ -247,7 +257,9 @@ def _read_join(node: exp.Expr, tables: Tables, resolver: TableResolver) -> Table
     style = (str(node.args.get("side") or ""), str(node.args.get("kind") or ""))
     kind = JOIN_KINDS.get(style)
     if kind is None:
-        raise UnsupportedQuery("joins are INNER or LEFT; this one could make or drop rows freely")
+        raise UnsupportedQuery(
+            "Only INNER and LEFT joins are supported. Write `JOIN` or `LEFT JOIN`."
+        )
     member = _read_member(node.this, resolver, tables.alias())
     using = node.args.get("using") or []
     if using:
@@ -256,7 +268,9 @@ def _read_join(node: exp.Expr, tables: Tables, resolver: TableResolver) -> Table
         merged = frozenset(name.lower() for name in names)
         return tables.join(member, kind, pairs, merged)
     if node.args.get("on") is None:
-        raise UnsupportedQuery("a join needs a condition: JOIN table ON left.x = table.y")
+        raise UnsupportedQuery(
+            "A join needs a condition, such as `JOIN table ON left.x = table.y`."
+        )
     both = Context(resolver.statement, tables.scope.plus(member), "ON")
     found: list[Pair] = []
     for part in _conjuncts(node.args["on"], resolver.statement):
@@ -267,7 +281,7 @@ def _read_join(node: exp.Expr, tables: Tables, resolver: TableResolver) -> Table
 
 def _read_using(node: exp.Expr) -> str:
     if not isinstance(node, exp.Identifier):
-        raise UnsupportedQuery("USING takes names of columns")
+        raise UnsupportedQuery("USING takes the names of columns.")
     return str(node.name)
 
 
@@ -275,7 +289,7 @@ def _find(member: Member, name: str) -> Column | Unit:
     found = member.find(name)
     if found is None:
         raise UnsupportedQuery(
-            f"there is no column {name!r} in {member.label!r} to join on; name one that is declared"
+            f"Unknown column {name!r} in {member.label!r}. Join on a declared column."
         )
     return found
 
@@ -296,7 +310,9 @@ def _conjuncts(node: exp.Expr, statement: Statement) -> list[exp.Expr]:
 def _read_pair(node: exp.Expr, both: Context) -> Pair:
     """Convert one ON equality between an expression over earlier tables and a new column."""
     if type(node) is not exp.EQ:
-        raise UnsupportedQuery("tables are joined on equal columns: write ON left.x = table.y")
+        raise UnsupportedQuery(
+            "Tables can be joined only on equal columns. Write `ON left.x = table.y`."
+        )
     both.statement.expect(node, "this", "expression")
     new = both.scope.members[-1]
     sides = [node.this, node.expression]
@@ -311,8 +327,8 @@ def _read_pair(node: exp.Expr, both: Context) -> Pair:
             if _is_before(expression, new.source.alias):
                 return expression, column
     raise UnsupportedQuery(
-        "each condition of a join sets something of the tables before equal to a column of "
-        f"{new.label!r}; private tables are joined on the unit alone"
+        "Each join condition must compare an expression over the earlier tables with a column of "
+        f"{new.label!r}. Private tables must be joined on the unit alone."
     )
 
 

@@ -106,8 +106,8 @@ CASTS: Final = {
     exp.DType.DATE: F.TO_DATE,
 }
 CAST_ADVICE: Final = (
-    "values are cast to BIGINT, DOUBLE, VARCHAR, BOOLEAN or DATE only; for DECIMAL, NUMERIC and "
-    "other numbers write DOUBLE, or ROUND(x, 2) for their digits"
+    "Values can be cast only to BIGINT, DOUBLE, VARCHAR, BOOLEAN, or DATE. For DECIMAL, NUMERIC, "
+    "and other numbers, use DOUBLE, or `ROUND(x, 2)` to round."
 )
 DATE_PARTS: Final = {
     "YEAR": F.YEAR,
@@ -122,25 +122,28 @@ TRUNCATIONS: Final = {
     "QUARTER": F.TRUNC_QUARTER,
     "MONTH": F.TRUNC_MONTH,
 }
-TODAY_ADVICE: Final = "what day it is now is not answered; write the day, such as DATE '2020-01-31'"
+TODAY_ADVICE: Final = (
+    "The current date and time are not supported. Write a date, such as `DATE '2020-01-31'`."
+)
 NOW_FUNCTIONS: Final = ("NOW", "GET_CURRENT_TIMESTAMP", "TRANSACTION_TIMESTAMP")
 ADVICE: Final[dict[type[exp.Expr], str]] = {
     **dict.fromkeys(
         (exp.CurrentDate, exp.CurrentTime, exp.CurrentTimestamp, exp.CurrentDatetime), TODAY_ADVICE
     ),
     **dict.fromkeys((exp.Localtime, exp.Localtimestamp), TODAY_ADVICE),
-    exp.Window: "window functions are not answered; group instead",
-    exp.Subquery: "a subquery as a value is not answered; ask it by itself",
-    exp.Exists: "EXISTS is not answered; join the table or use a per-unit subquery",
-    exp.Star: "rows are never shown; select aggregates such as COUNT(*)",
-    exp.Interval: "intervals are not answered; compare with a day such as DATE '2020-01-31'",
-    exp.Escape: "ESCAPE is not answered",
-    exp.Rand: "random numbers are not answered; confide adds its own noise",
-    exp.Rollup: "ROLLUP is not answered; ask for each grouping by itself",
-    exp.Cube: "CUBE is not answered; ask for each grouping by itself",
-    exp.GroupingSets: "GROUPING SETS are not answered; ask for each grouping by itself",
-    exp.Order: "an order inside an aggregate changes nothing; leave it out",
-    exp.Distinct: "DISTINCT is answered in COUNT(DISTINCT unit) and SELECT DISTINCT keys only",
+    exp.Window: "Window functions are not supported. Use GROUP BY instead.",
+    exp.Subquery: "Subqueries as values are not supported. Run the subquery separately.",
+    exp.Exists: "EXISTS is not supported. Join the table, or use a per-unit subquery.",
+    exp.Star: "Rows cannot be selected. Select an aggregate, such as `COUNT(*)`.",
+    exp.Interval: "Intervals are not supported. Compare with a date, such as `DATE '2020-01-31'`.",
+    exp.Escape: "ESCAPE is not supported.",
+    exp.Rand: "Random numbers are not supported. confide adds its own noise.",
+    exp.Rollup: "ROLLUP is not supported. Run a query for each grouping.",
+    exp.Cube: "CUBE is not supported. Run a query for each grouping.",
+    exp.GroupingSets: "GROUPING SETS are not supported. Run a query for each grouping.",
+    exp.Order: "ORDER BY inside an aggregate has no effect. Remove it.",
+    exp.Distinct: "DISTINCT is supported only in `COUNT(DISTINCT unit)` and in `SELECT DISTINCT` "
+    "with keys.",
 }
 
 
@@ -152,13 +155,13 @@ def explain_refusal(node: exp.Expr) -> str:
         return ADVICE[type(node)]
     if type(node) is exp.Anonymous and node.name.upper() in NOW_FUNCTIONS:
         return TODAY_ADVICE
-    what = "this function" if isinstance(node, exp.Func) else "this"
+    what = "This function" if isinstance(node, exp.Func) else "This"
     if type(node) is exp.Anonymous:  # for other nodes, the parser's name may differ from the text
         what = node.name.upper()
     return (
-        f"{what} is not answered; a row's expressions use + - * / %, comparisons, AND OR NOT, IN, "
+        f"{what} is not supported. Row expressions can use + - * / %, comparisons, AND OR NOT, IN, "
         "BETWEEN, LIKE, IS NULL, CASE, COALESCE, NULLIF, ABS, FLOOR, CEIL, ROUND, LEAST, GREATEST, "
         "LN, EXP, SQRT, POWER, LOG, SIGN, TRUNC, SIN, COS, TAN, EXTRACT, YEAR, QUARTER, MONTH, "
         "DAY, DAYOFWEEK, DATE_TRUNC, LOWER, UPPER, LENGTH, SUBSTR, LEFT, RIGHT, ||, CONCAT, TRIM, "
-        "REPLACE, SPLIT_PART, STRPOS, STARTS_WITH, ILIKE, IF and CAST"
+        "REPLACE, SPLIT_PART, STRPOS, STARTS_WITH, ILIKE, IF, and CAST."
     )

@@ -50,8 +50,10 @@ def underline(text: str, start: int, end: int) -> str:
 
 T = TokenType
 PARSING: Final[ContextVar[bool]] = ContextVar("reading", default=False)
-SYNTAX_ERROR: Final = "this is not SQL that confide can read"
-EXAMPLE: Final = "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward, with names of yours"
+SYNTAX_ERROR: Final = "The SQL cannot be parsed"
+EXAMPLE: Final = (
+    "Write a query such as `SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward`, with your names."
+)
 MAX_SQL_LENGTH: Final = 20_000
 MAX_NESTING: Final = 20
 MAX_EXPRESSION_DEPTH: Final = 60
@@ -67,41 +69,42 @@ OPERAND_TOKENS: Final = frozenset(
     {T.VAR, T.IDENTIFIER, T.NUMBER, T.STRING, T.NULL, T.TRUE, T.FALSE, T.STAR, T.COMMA}
 )
 LIST_ADVICE: Final = (
-    "lists and names in brackets are not answered; write one value at a time, such as "
-    "QUANTILE_CONT(x, 0.1), QUANTILE_CONT(x, 0.9), and a name as it is or in double quotes"
+    "Lists and names in brackets are not supported. Write values one by one, such as "
+    "`QUANTILE_CONT(x, 0.1), QUANTILE_CONT(x, 0.9)`. Write names without quotes or in double "
+    "quotes."
 )
 UNSUPPORTED_TOKENS: Final = {
     T.L_BRACKET: LIST_ADVICE,
-    T.L_BRACE: "structures are not answered; select each value by itself, with a name behind AS",
-    T.PARAMETER: "parameters are not answered; write the value itself",
-    T.PLACEHOLDER: "parameters are not answered; write the value itself",
-    T.COLON: "parameters and slices are not answered; write the value itself",
-    T.SEMICOLON: "one SELECT is answered at a time; ask the others by themselves",
-    T.OVER: "window functions are not answered; group instead",
-    T.QUALIFY: "window functions and QUALIFY are not answered; filter groups with HAVING",
-    T.ARROW: "lambda functions and JSON are not answered",
+    T.L_BRACE: "Structures are not supported. Select each value as a column of its own.",
+    T.PARAMETER: "Parameters are not supported. Write the value itself.",
+    T.PLACEHOLDER: "Parameters are not supported. Write the value itself.",
+    T.COLON: "Parameters and slices are not supported. Write the value itself.",
+    T.SEMICOLON: "Only one statement is supported at a time. Run the others separately.",
+    T.OVER: "Window functions are not supported. Use GROUP BY instead.",
+    T.QUALIFY: "Window functions and QUALIFY are not supported. Filter groups with HAVING.",
+    T.ARROW: "Lambda functions and JSON are not supported.",
 }
 TYPOGRAPHIC: Final = {
     **dict.fromkeys(
-        "\u201c\u201d\u2018\u2019\u00b4", "texts take straight quotes, as in ward = 'A'"
+        "\u201c\u201d\u2018\u2019\u00b4", "Put strings in straight quotes, such as `ward = 'A'`."
     ),
-    "`": 'names stand as they are, or in double quotes, as in "my ward"',
-    "\u2265": "write >=",
-    "\u2264": "write <=",
-    "\u2260": "write <>",
-    **dict.fromkeys("\u2013\u2014\u2212", "write - for minus"),
-    "\u00d7": "write *",
-    "\u00f7": "write /",
+    "`": 'Write names without quotes, or in double quotes, such as "my ward".',
+    "\u2265": "Write >=.",
+    "\u2264": "Write <=.",
+    "\u2260": "Write <>.",
+    **dict.fromkeys("\u2013\u2014\u2212", "Write - for minus."),
+    "\u00d7": "Write *.",
+    "\u00f7": "Write /.",
 }
 """Typographic characters from keyboards and word processors, and what to write instead."""
-TABLES_ADVICE: Final = "curator.names, GET /v1/tables and the page list what can be asked about"
+TABLES_ADVICE: Final = "`curator.names`, `GET /v1/tables`, and the web UI list the tables."
 COMMAND_ADVICE: Final = {
     **dict.fromkeys(("SHOW", "DESCRIBE", "PRAGMA", "SUMMARIZE"), TABLES_ADVICE),
-    "EXPLAIN": "leave EXPLAIN out, and ask by curator.explain(...) or confide preview",
+    "EXPLAIN": "Remove EXPLAIN, and use `curator.explain(...)` or `confide preview`.",
 }
 TYPO_ADVICE: Final = {
-    re.compile(r"\A\s*SELECT\s+TOP\s+\Z", re.I): "write LIMIT behind ORDER BY instead of TOP",
-    re.compile(r"\A(?!.*\bFROM\b).*\bFORM\s+\Z", re.I | re.S): "write FROM",
+    re.compile(r"\A\s*SELECT\s+TOP\s+\Z", re.I): "Write LIMIT after ORDER BY instead of TOP.",
+    re.compile(r"\A(?!.*\bFROM\b).*\bFORM\s+\Z", re.I | re.S): "Write FROM.",
 }
 """Text before the position of a parse error, and what to write instead."""
 # Every kind of exception that the parser may raise on unexpected input.
@@ -152,7 +155,7 @@ class Statement:
         """
         for name, value in node.args.items():
             if value and name not in known:
-                advice = CLAUSE_ADVICE.get(name, "this is not answered; leave it out")
+                advice = CLAUSE_ADVICE.get(name, "This is not supported. Remove it.")
                 first = value[0] if isinstance(value, list) else value
                 underlined = first if isinstance(first, exp.Expr) else node
                 word = first if isinstance(first, str) else advice.split(" ", 1)[0]
@@ -196,45 +199,45 @@ class Statement:
 
 # Advice for unsupported arguments of nodes; the first word of the advice is underlined in the text.
 CLAUSE_ADVICE: Final = {
-    "qualify": "QUALIFY is not answered; filter groups with HAVING",
-    "windows": "WINDOW functions are not answered; group instead",
-    "offset": "OFFSET is not answered; use LIMIT alone",
-    "into": "INTO writes, and confide only answers",
-    "laterals": "LATERAL subqueries are not answered",
-    "pivots": "PIVOT is not answered; group instead",
-    "sample": "TABLESAMPLE is not answered; confide reads all rows",
-    "recursive": "RECURSIVE subqueries are not answered",
-    "locks": "FOR locks nothing here; leave it out",
-    "db": "names stand alone: no schema or database goes before a table",
-    "catalog": "names stand alone: no schema or database goes before a table",
-    "all": "ALL is not answered in GROUP BY; list the keys",
-    "hint": "hints are not answered; leave them out",
-    "joins": "JOIN inside parentheses is not answered; write the joins one after the other",
-    "query": "a subquery as a value is not answered; list the values or join a table",
-    "with_fill": "FILL is not answered",
-    "columns": "column names after a table's alias are not answered; rename inside",
-    "with_": "WITH belongs at the beginning of the question",
-    "on": "ON is not answered after DISTINCT; group instead",
-    "having": "HAVING is not answered in a subquery; write WHERE around it",
-    "order": "ORDER BY is not answered in a subquery; leave it out",
-    "limit": "LIMIT is not answered in a subquery; leave it out",
-    "distinct": "DISTINCT is not answered in a subquery; group by the unit",
-    "method": "ASOF, POSITIONAL and NATURAL joins are not answered; write JOIN table ON x = y",
-    "nulls_first": "NULLS FIRST is not answered; NULL always comes last",
+    "qualify": "QUALIFY is not supported. Filter groups with HAVING.",
+    "windows": "WINDOW functions are not supported. Use GROUP BY instead.",
+    "offset": "OFFSET is not supported. Use LIMIT alone.",
+    "into": "INTO is not supported, because confide only reads. Remove it.",
+    "laterals": "LATERAL subqueries are not supported.",
+    "pivots": "PIVOT is not supported. Use GROUP BY instead.",
+    "sample": "TABLESAMPLE is not supported. Remove it; all rows are read.",
+    "recursive": "RECURSIVE subqueries are not supported.",
+    "locks": "FOR is not supported, because nothing is locked. Remove it.",
+    "db": "Schemas and databases are not supported. Write the name of the table alone.",
+    "catalog": "Schemas and databases are not supported. Write the name of the table alone.",
+    "all": "ALL is not supported in GROUP BY. List the keys.",
+    "hint": "Hints are not supported. Remove them.",
+    "joins": "JOIN inside parentheses is not supported. Write the joins one after the other.",
+    "query": "Subqueries as values are not supported. List the values, or join a table.",
+    "with_fill": "FILL is not supported.",
+    "columns": "Column names after a table's alias are not supported. Rename columns inside.",
+    "with_": "WITH must be at the start of the query.",
+    "on": "ON is not supported after DISTINCT. Use GROUP BY instead.",
+    "having": "HAVING is not supported in a subquery. Use WHERE in the outer query.",
+    "order": "ORDER BY is not supported in a subquery. Remove it.",
+    "limit": "LIMIT is not supported in a subquery. Remove it.",
+    "distinct": "DISTINCT is not supported in a subquery. Group by the unit.",
+    "method": "ASOF, POSITIONAL, and NATURAL joins are not supported. Write `JOIN table ON x = y`.",
+    "nulls_first": "NULLS FIRST is not supported. NULL always comes last.",
 }
 
 
 def parse_statement(text: str) -> Statement:
     """Return the parsed SELECT of a query, or raise UnsupportedQuery."""
     if not isinstance(text, str) or not text.strip():
-        raise UnsupportedQuery("a question is a text: SELECT COUNT(*) FROM table")
+        raise UnsupportedQuery("A query must be a string, such as `SELECT COUNT(*) FROM table`.")
     if len(text) > MAX_SQL_LENGTH:
         raise UnsupportedQuery(
-            f"a question has at most {MAX_SQL_LENGTH:,} characters, this one has {len(text):,}; "
-            "ask in parts"
+            f"A query can have at most {MAX_SQL_LENGTH:,} characters, but this one has "
+            f"{len(text):,}. Split the query."
         )
     if any(0xD800 <= ord(char) < 0xE000 for char in text):
-        raise UnsupportedQuery("the text holds halves of characters; write it as UTF-8")
+        raise UnsupportedQuery("The query contains an unpaired surrogate. Write it in UTF-8.")
     tokens = _check_tokens(text, _tokenize(text))
     root = _parse(text, tokens)
     _check_depth(text, root)
@@ -246,7 +249,7 @@ def _tokenize(text: str) -> list[Token]:
         return list(DuckDB().tokenize(text))
     except PARSER_EXCEPTIONS:
         raise UnsupportedQuery(
-            "the text ends inside a quoted name, a text or a comment; close it"
+            "The query ends inside a quoted name, a string, or a comment. Close it."
         ) from None
 
 
@@ -259,20 +262,20 @@ def _check_tokens(text: str, tokens: list[Token]) -> list[Token]:
     while tokens and tokens[-1].token_type is T.SEMICOLON:
         tokens.pop()
     if not tokens:
-        raise UnsupportedQuery("a question is a text: SELECT COUNT(*) FROM table")
+        raise UnsupportedQuery("A query must be a string, such as `SELECT COUNT(*) FROM table`.")
     if tokens[0].token_type not in FIRST_TOKENS:
-        advice = COMMAND_ADVICE.get(tokens[0].text.upper(), f"write {EXAMPLE}")
-        raise _token_error(text, tokens[0], f"a question is one SELECT statement; {advice}")
+        advice = COMMAND_ADVICE.get(tokens[0].text.upper(), EXAMPLE)
+        raise _token_error(text, tokens[0], f"A query must be one SELECT statement. {advice}")
     for token in tokens:
         if any(comment.startswith("+") for comment in token.comments):
-            raise _token_error(text, token, "hints are not answered; leave the comment out")
+            raise _token_error(text, token, "Hints are not supported. Remove the comment.")
         if token.token_type in UNSUPPORTED_TOKENS:
             raise _token_error(text, token, UNSUPPORTED_TOKENS[token.token_type])
     _check_signs(text, tokens)
     _check_nesting(text, tokens)
     _check_commas(text, tokens)
     if sum(token.token_type is T.JOIN for token in tokens) > MAX_JOINS:
-        raise UnsupportedQuery(f"at most {MAX_JOINS} joins are answered")
+        raise UnsupportedQuery(f"A query can have at most {MAX_JOINS} joins. Split the query.")
     return tokens
 
 
@@ -282,7 +285,7 @@ def _check_signs(text: str, tokens: Sequence[Token]) -> None:
         is_name = before.token_type in (T.DOT, T.ALIAS)
         sign = token.text[:1] if token.token_type in (T.VAR, T.UNKNOWN) else ""
         if sign in TYPOGRAPHIC and not is_name:
-            raise _token_error(text, token, f"{sign} is not SQL; {TYPOGRAPHIC[sign]}")
+            raise _token_error(text, token, f"{sign} is not SQL. {TYPOGRAPHIC[sign]}")
 
 
 def _check_nesting(text: str, tokens: Sequence[Token]) -> None:
@@ -301,12 +304,12 @@ def _check_nesting(text: str, tokens: Sequence[Token]) -> None:
             _drop_prefixes(opened)
         if len(opened) > MAX_NESTING:
             raise _token_error(
-                text, token, f"this is nested more than {MAX_NESTING} deep; write it flatter"
+                text, token, f"This is nested more than {MAX_NESTING} levels deep. Simplify it."
             )
     parentheses = [token.token_type for token in tokens]
     if parentheses.count(T.L_PAREN) != parentheses.count(T.R_PAREN):
         raise UnsupportedQuery(
-            "as many parentheses must close as open; add the one that is missing"
+            "The parentheses do not match. Add the missing one, or remove the extra one."
         )
 
 
@@ -315,7 +318,9 @@ def _check_commas(text: str, tokens: Sequence[Token]) -> None:
     for left, right in pairwise(tokens):
         is_empty = left.token_type in (T.L_PAREN, T.SELECT, T.COMMA) and right.token_type is T.COMMA
         if is_empty or (left.token_type is T.COMMA and right.token_type is T.R_PAREN):
-            raise _token_error(text, right, "something is missing beside this comma")
+            raise _token_error(
+                text, right, "A value is missing next to this comma. Add it, or remove the comma."
+            )
 
 
 def _drop_prefixes(opened: list[TokenType]) -> None:
@@ -343,17 +348,17 @@ def _parse(text: str, tokens: list[Token]) -> exp.Select:
     except ParseError as error:
         raise _locate_error(text, error) from None
     except PARSER_EXCEPTIONS:
-        raise UnsupportedQuery(f"{SYNTAX_ERROR}; write {EXAMPLE}") from None
+        raise UnsupportedQuery(f"{SYNTAX_ERROR}. {EXAMPLE}") from None
     finally:
         PARSING.reset(token)
     root = found[0] if len(found) == 1 else None
     if isinstance(root, exp.SetOperation):
         raise UnsupportedQuery(
-            "UNION, INTERSECT and EXCEPT are not answered; ask each SELECT by itself"
+            "UNION, INTERSECT, and EXCEPT are not supported. Run each SELECT separately."
         )
     if type(root) is not exp.Select:
         raise UnsupportedQuery(
-            f"a question is one SELECT statement, without parentheses around it; write {EXAMPLE}"
+            f"A query must be one SELECT statement, without parentheses around it. {EXAMPLE}"
         )
     return root
 
@@ -368,10 +373,10 @@ def _locate_error(text: str, error: ParseError) -> UnsupportedQuery:
     if "<class" in reason:  # names of the parser's classes mean nothing to analysts
         return _gap_error(text, start, start + len(word))
     if "Unexpected token" in reason:
-        reason = "it does not go on like this"
+        reason = "the query cannot continue like this"
     hints = (hint for typo, hint in TYPO_ADVICE.items() if typo.search(text[:start]))
     return UnsupportedQuery(
-        f"{SYNTAX_ERROR}: {reason}; {next(hints, f'write {EXAMPLE}')}",
+        f"{SYNTAX_ERROR}: {reason}. {next(hints, EXAMPLE)}",
         excerpt=underline(text, start, start + len(word)),
     )
 
@@ -380,10 +385,10 @@ def _gap_error(text: str, start: int, end: int) -> UnsupportedQuery:
     """Return the error for a query in which something is missing before ``start``."""
     called = CALL_START.search(text, max(0, start - MAX_NAME_LENGTH), start)
     if called is None:
-        message = f"{SYNTAX_ERROR}: something is missing here; write {EXAMPLE}"
+        message = f"{SYNTAX_ERROR}: something is missing here. {EXAMPLE}"
         return UnsupportedQuery(message, excerpt=underline(text, start, end))
     name = called[0].rstrip("( \t\n")
-    message = f"{name} needs something in its parentheses, such as a column: write {name}(x)"
+    message = f"`{name}` needs an argument, such as a column. Write `{name}(x)`."
     return UnsupportedQuery(message, excerpt=underline(text, called.start(), end))
 
 
@@ -397,7 +402,7 @@ def _check_depth(text: str, root: exp.Expr) -> None:
         node, level = waiting.pop()
         if level > MAX_EXPRESSION_DEPTH:
             raise UnsupportedQuery(
-                f"an expression has more than {MAX_EXPRESSION_DEPTH} levels; write it flatter",
+                f"An expression can have at most {MAX_EXPRESSION_DEPTH} levels. Simplify it.",
                 excerpt=underline(text, 0, len(text)),
             )
         for child in node.iter_expressions():

@@ -83,7 +83,7 @@ def _read_keys(statement: Statement, items: list[Item], scope: Scope) -> tuple[E
     if distinct is not None:
         statement.expect(distinct)
         if group is not None:
-            raise statement.refuse(distinct, "groups are distinct already; leave DISTINCT out")
+            raise statement.refuse(distinct, "The groups are already distinct. Remove DISTINCT.")
         nodes = [item.node for item in items]
     elif group is not None:
         statement.expect(group, "expressions")
@@ -120,7 +120,9 @@ def _read_position(node: exp.Expr, count: int) -> int:
     """Return the index that a position from 1 to ``count`` refers to."""
     position = read_integer(node)
     if position is None or not 1 <= position <= count:
-        raise UnsupportedQuery(f"places of what is selected go from 1 to {count}")
+        raise UnsupportedQuery(
+            f"A position must be from 1 to {count}, the number of selected columns."
+        )
     return position - 1
 
 
@@ -156,7 +158,9 @@ def _read_order(select: exp.Select, context: Context, outputs: list[Output]) -> 
 def _read_sort(node: exp.Expr, context: Context, outputs: list[Output]) -> Order:
     statement = context.statement
     if type(node) is not exp.Ordered:
-        raise statement.refuse(node, "ORDER BY takes keys, aggregates and names of the answer")
+        raise statement.refuse(
+            node, "ORDER BY takes group keys, aggregates, and columns of the answer."
+        )
     statement.expect(node, "this", "desc")
     with statement.locating(node):
         return Order(
@@ -180,11 +184,9 @@ def _read_limit(select: exp.Select, statement: Statement) -> int | None:
     if node is None:
         return None
     if type(node) is not exp.Limit:
-        raise statement.refuse(node, "write LIMIT and a number", "FETCH")
+        raise statement.refuse(node, "FETCH is not supported. Write LIMIT and a number.", "FETCH")
     statement.expect(node, "expression")
     count = read_integer(node.expression)
     if count is None or not 1 <= count <= MAX_LIMIT:
-        raise statement.refuse(
-            node.expression, f"LIMIT takes a whole number from 1 to {MAX_LIMIT:,}"
-        )
+        raise statement.refuse(node.expression, f"LIMIT takes an integer from 1 to {MAX_LIMIT:,}.")
     return count

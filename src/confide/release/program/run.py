@@ -68,10 +68,10 @@ def check_program(program: Program) -> None:
     """Raise UnsupportedQuery for expressions that cannot be computed from noisy values."""
     if not all(map(_is_supported, program.expressions)):
         raise UnsupportedQuery(
-            "only arithmetic, comparisons, AND OR NOT, IN, IS NULL, CASE, COALESCE, ABS, "
-            "FLOOR, CEIL, ROUND, LEAST, GREATEST, LN, EXP, SQRT and CAST to DOUBLE can be "
-            "applied to keys and statistics; write ROUND(x) for a whole number, and apply "
-            "other functions to the columns inside"
+            "Keys and statistics can be combined only with arithmetic, comparisons, AND, OR, "
+            "NOT, IN, IS NULL, CASE, COALESCE, ABS, FLOOR, CEIL, ROUND, LEAST, GREATEST, LN, "
+            "EXP, SQRT, and CAST to DOUBLE. For an integer, write `ROUND(x)`. Apply other "
+            "functions to the columns inside the aggregates."
         )
 
 
@@ -140,7 +140,8 @@ def evaluate(expression: Expression, columns: Columns, count: int) -> Column_:
                 return RULES[function](parts)
         case Column():
             raise UnsupportedQuery(
-                "a bare column has no one value in a group; group by it, or write, say, AVG(x)"
+                "A column can have several values in a group. Group by it, or aggregate it, such "
+                "as with `AVG(x)`."
             )
 
 
