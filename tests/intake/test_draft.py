@@ -106,7 +106,7 @@ def test_no_name_breaks_out_of_its_line(names: list[str], source: str) -> None:
     table = DraftTable("t", source, dict.fromkeys(names, many))
     found = tomllib.loads(draft_toml([table]))
 
-    assert {"budget", "ledger", "tables"} == set(found)
+    assert {"budget", "ledger", "record", "tables"} == set(found)
     assert source == found["tables"]["t"]["source"]
     asked = {name for name in names if NAME.match(name)} - {
         guess_unit(dict.fromkeys(names, Kind.TEXT))

@@ -24,6 +24,7 @@ SECTIONS: dict[str, dict[str, Field]] = {
     "purposes": toml.LIMIT,
     "server": toml.SERVER,
     "holdouts": toml.HOLDOUT,
+    "record": toml.RECORD,
 }
 NAMED = {"tables", "public_tables", "analysts", "purposes", "holdouts"}
 

@@ -159,6 +159,10 @@ def test_a_high_cost_takes_another_click_on_the_page(house: House) -> None:
     assert "Nothing was read or spent." in asked
     assert 0 == spent(house)
     fields = _fields(asked)
+    with_scripts = house.client.post(
+        "/ask", data=_fields(preview), headers={**OWN, "hx-request": "true"}
+    )
+    assert 'name="confirm" value="yes"' in with_scripts.text
     paid, again = _click(house, fields), _click(house, fields)
 
     assert 'id="answer"' in paid

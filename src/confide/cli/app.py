@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from confide.cli import demo as demos
     from confide.cli import output
     from confide.cli import owner as owners
+    from confide.cli import record as records
     from confide.cli import serve as servers
     from confide.release import formatting
 else:
@@ -31,6 +32,7 @@ else:
     demos = lazy_module("confide.cli.demo")
     output = lazy_module("confide.cli.output")
     owners = lazy_module("confide.cli.owner")
+    records = lazy_module("confide.cli.record")
     servers = lazy_module("confide.cli.serve")
     formatting = lazy_module("confide.release.formatting")
 
@@ -159,6 +161,7 @@ def init(
 ) -> None:
     """Draft a declaration from the names and types of columns; you add the bounds."""
     owners.draft_declaration(Console(), data, config, interactive=interactive)
+    records.create_draft_key(Console(), config)
 
 
 @app.command()
@@ -302,6 +305,49 @@ def ledger(
         owners.export_ledger(Console(), config, export)
     else:
         owners.print_ledger(Console(), config, is_verified=verify)
+
+
+@app.command()
+def record(
+    *,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="New JSON file for the record.")] = Path(
+        "release-record.json"
+    ),
+    purpose: Annotated[
+        str | None, typer.Option(help="Purpose of the answers; default: [record] of the file.")
+    ] = None,
+    contact: Annotated[
+        str | None, typer.Option(help="Contact for questions; default: [record] of the file.")
+    ] = None,
+    plain: Annotated[
+        Path | None,
+        typer.Option(metavar="PAGE", help="New .md or .html page in plain words, instead."),
+    ] = None,
+    check: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Record to check, instead.")
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(metavar="EXPORT", help="Exported ledger to recompute for --check."),
+    ] = None,
+    new_key: Annotated[
+        bool, typer.Option("--new-key", help="Create the missing signing key, instead.")
+    ] = False,
+    config: Config = DEFAULT_CONFIG,
+) -> None:
+    """Write a signed release record for a public registry, or check one."""
+    if ledger is not None and check is None:
+        raise BadDeclaration("`--ledger` needs `--check`. Pass the record to check as well.")
+    typed = {"purpose": purpose, "contact": contact}
+    given = {name: value for name, value in typed.items() if value is not None}
+    if check is not None:
+        records.check_record(Console(), check, ledger)
+    elif new_key:
+        records.create_record_key(Console(), config)
+    elif plain is not None:
+        records.write_page(Console(), config, plain, given)
+    else:
+        records.write_record(Console(), config, out, given)
 
 
 @app.command()

@@ -337,8 +337,7 @@ def print_recount(console: Console, path: Path) -> None:
     except OSError as error:
         raise BadDeclaration(f"{path} cannot be read ({error.strerror}); name an export") from error
     spent, terms = found.filter.spent, found.filter
-    loss = terms.loss_of(spent)
-    epsilon = loss.epsilon_at(terms.delta)
+    epsilon = terms.epsilon_spent
     print_message(
         console,
         f"ledger {found.ledger}\n{found.entries:,} charges, {found.answered:,} of them answered\n"

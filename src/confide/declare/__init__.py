@@ -8,6 +8,7 @@ from confide.declare.tables import ROW, Catalog, PublicTable, Row, Table, is_par
 from confide.lazy import import_late
 
 if TYPE_CHECKING:
+    from confide.declare.record import RecordSettings
     from confide.declare.server import BoardSettings, ServerSettings
     from confide.declare.toml import Declaration, read_toml
 
@@ -27,6 +28,7 @@ __all__ = [
     "Limit",
     "Limits",
     "PublicTable",
+    "RecordSettings",
     "Row",
     "ServerSettings",
     "Table",
@@ -37,6 +39,7 @@ __all__ = [
 
 _HOMES: Final = {
     "BoardSettings": "confide.declare.server",
+    "RecordSettings": "confide.declare.record",
     "ServerSettings": "confide.declare.server",
     "Declaration": "confide.declare.toml",
     "read_toml": "confide.declare.toml",

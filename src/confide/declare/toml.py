@@ -7,7 +7,7 @@ together. Paths in a file are relative to the file.
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from confide.declare.columns import (
     Text,
     read_day,
 )
+from confide.declare.record import RecordSettings
 from confide.declare.server import BoardSettings, ServerSettings, read_duration, read_origins
 from confide.declare.tables import MAX_ROWS, ROW, Catalog, PublicTable, Row, Table, read_name
 from confide.declare.toml_reader import Field, KeyPath, Lines, Problems, explain_error, flag, text
@@ -36,7 +37,7 @@ __all__ = ["Declaration", "parse_toml", "read_toml"]
 SQLITE_URL: Final = re.compile(r"(sqlite(?:\+\w+)?:///)(?!/|:memory:)(.+)", re.DOTALL)
 SECTIONS: Final = [
     *("budget", "ledger", "tables", "public_tables"),
-    *("limits", "analysts", "purposes", "server", "holdouts"),
+    *("limits", "analysts", "purposes", "server", "holdouts", "record"),
 ]
 
 
@@ -57,6 +58,7 @@ class Declaration:
     anchor: str | None = None
     server: ServerSettings = field(default_factory=ServerSettings)
     boards: tuple[BoardSettings, ...] = ()
+    record: RecordSettings = field(default_factory=RecordSettings)
 
 
 def read_toml(path: str | Path) -> Declaration:
@@ -208,6 +210,7 @@ HOLDOUT: Final = {
     "tau": Field(probability),
     "beta": Field(probability),
 }
+RECORD: Final = {one.name: Field(text) for one in fields(RecordSettings)}
 WINDOWS: Final = {str(window): Field(read_share) for window in Window}
 LIMIT: Final = {
     "share": Field(read_share, 'Write a share of the budget, such as `share = "25%"`.'),
@@ -236,6 +239,7 @@ class _Reader:
         budget, neighbours = self._budget(parts.get("budget"))
         ledger = self._ledger(parts.get("ledger"))
         limits = self._limits(parts, ledger)
+        record = self._record(parts.get("record", {}))
         server = self._server(parts.get("server", {}))
         boards = [self._board(key, part) for key, part in parts.get("holdouts", {}).items()]
         tables = [self._table(key, part) for key, part in parts.get("tables", {}).items()]
@@ -258,6 +262,7 @@ class _Reader:
             ledger.get("anchor"),
             server,
             tuple(_without_none(boards)),
+            record,
         )
 
     def _budget(self, values: dict[str, Any] | None) -> tuple[Budget | None, Neighbours]:
@@ -285,6 +290,11 @@ class _Reader:
         for key in ("labels", "state"):
             read[key] = str(self.folder / read[key])
         return self.problems.attempt(path, lambda: BoardSettings(name, **read))
+
+    def _record(self, values: dict[str, Any]) -> RecordSettings:
+        path = ("record",)
+        read = self._read(path, values, RECORD) or {}
+        return self.problems.attempt(path, lambda: RecordSettings(**read)) or RecordSettings()
 
     def _server(self, values: dict[str, Any]) -> ServerSettings:
         path = ("server",)

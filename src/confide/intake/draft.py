@@ -44,6 +44,10 @@ max_share_per_query = "20%"  # a query that costs more needs confirmation; 1 tur
 
 [ledger]
 url = "sqlite:///ledger.db"  # records all spending; without it, every command starts from zero
+
+[record]
+# purpose = "PURPOSE"  # of the answers; for `confide record`, which informs a public registry
+# contact = "CONTACT"  # for questions about them
 """
 TABLE: Final = """
 [tables.{name}]

@@ -26,7 +26,7 @@ from confide.ledger.protocol import (
     Receipt,
     StoredAnswer,
 )
-from confide.ledger.verify import Recount, recount
+from confide.ledger.verify import Export, Recount, read_export, recount
 
 if TYPE_CHECKING:
     from confide.ledger.anchors import Anchor, Mark
@@ -39,6 +39,7 @@ __all__ = [
     "AnchorLost",
     "AnsweredAlready",
     "Entry",
+    "Export",
     "Hold",
     "KeyUsed",
     "Ledger",
@@ -58,6 +59,7 @@ __all__ = [
     "accept_lost_anchor",
     "check_ledger",
     "open_ledger",
+    "read_export",
     "recount",
 ]
 

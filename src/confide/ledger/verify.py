@@ -28,7 +28,7 @@ from confide.ledger.chain import (
 from confide.ledger.protocol import RESTORE, LedgerDamaged, LostAnchor, Receipt
 from confide.loss import UNITS, Filter
 
-__all__ = ["Recount", "check_records", "recount", "write_export"]
+__all__ = ["Export", "Recount", "check_records", "read_export", "recount", "write_export"]
 
 
 def check_records(start: Head, opening: Filter, records: Iterable[Record], end: Head) -> None:
@@ -149,8 +149,38 @@ def write_export(
                 yield json.dumps({"anchor": asdict(record), "digest": record.digest})
 
 
+@dataclass(frozen=True, slots=True)
+class Export:
+    """An export whose hash chain was checked: its ledger, terms, and records, oldest first."""
+
+    ledger: str
+    opening: Filter
+    records: tuple[Record, ...]
+    head: Head
+
+
 def recount(lines: Iterable[str]) -> Recount:
     """Return the totals of an export, after checking its chain from the first record to the last.
+
+    Raises:
+        LedgerDamaged: a line cannot be read, or the lines do not form a chain.
+    """
+    found = read_export(lines)
+    anchors = [record for record in found.records if isinstance(record, AnchorRecord)]
+    links = {record.number: record.digest for record in found.records if isinstance(record, Charge)}
+    return Recount(
+        ledger=found.ledger,
+        filter=grant_head(found.opening, found.head),
+        entries=len(links),
+        answered=len(found.records) - len(anchors) - len(links),
+        digest=found.head.digest,
+        links=MappingProxyType(links),
+        lost_anchors=tuple(record.loss() for record in anchors if record.event == LOST),
+    )
+
+
+def read_export(lines: Iterable[str]) -> Export:
+    """Return the records of an export, after checking its chain from the first to the last.
 
     Raises:
         LedgerDamaged: a line cannot be read, or the lines do not form a chain.
@@ -171,17 +201,7 @@ def recount(lines: Iterable[str]) -> Recount:
             "A line of the export cannot be read. Export the ledger again with `confide ledger "
             "--export`."
         ) from None
-    anchors = [record for record in records if isinstance(record, AnchorRecord)]
-    links = {record.number: record.digest for record in records if isinstance(record, Charge)}
-    return Recount(
-        ledger=header["ledger"],
-        filter=grant_head(opening, head),
-        entries=len(links),
-        answered=len(records) - len(anchors) - len(links),
-        digest=head.digest,
-        links=MappingProxyType(links),
-        lost_anchors=tuple(record.loss() for record in anchors if record.event == LOST),
-    )
+    return Export(header["ledger"], opening, tuple(records), head)
 
 
 def _parse_record(line: dict[str, Any]) -> Record:

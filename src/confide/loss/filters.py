@@ -11,11 +11,11 @@ from fractions import Fraction
 from typing import ClassVar, TypeVar
 
 from confide.errors import BadDeclaration, BudgetExceeded
-from confide.exact import positive, probability
+from confide.exact import float_above, positive, probability
 from confide.loss import curves
 from confide.loss.composition import compose
 from confide.loss.curves import best_order, renyi_for
-from confide.loss.kinds import GaussianLoss, PureLoss, RenyiLoss
+from confide.loss.kinds import ApproximateLoss, GaussianLoss, PureLoss, RenyiLoss
 from confide.loss.protocol import Bound, Loss, Unpriceable, read_loss, read_order
 from confide.loss.shares import UNITS, Share
 
@@ -91,6 +91,20 @@ class Filter:
     def delta_left(self) -> Fraction:
         """The remaining delta for failures."""
         return self.delta_pot - self.delta_spent
+
+    @property
+    def epsilon_spent(self) -> float:
+        """The epsilon of everything granted so far, at the budget's delta, rounded up.
+
+        Claim:   all answers together are (epsilon_spent, delta)-DP so far.
+        Why:     what was granted has the loss of the spent share, except with probability
+                 ``delta_spent``. The filter itself bounds the result by its own epsilon.
+        Source:  docs/proofs/loss-filters.md.
+        Checked: tests/loss/test_filters.py.
+        """
+        loss = self.loss_of(self.spent)
+        whole = ApproximateLoss(loss, self.delta_spent) if self.delta_spent else loss
+        return min(whole.epsilon_at(self.delta), float_above(self.epsilon))
 
     def loss_of(self, share: Share) -> Loss:
         """Return the loss that a granted share allows, in the filter's own currency."""
