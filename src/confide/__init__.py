@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from confide.holdout import Holdout
     from confide.ledger import KeyUsed
     from confide.loss import compose
-    from confide.query import case, coalesce, col, concat, greatest, least
+    from confide.query import case, coalesce, col, concat, date_diff, greatest, least, make_date
     from confide.release import Answer, Cost
 
 __all__ = [
@@ -84,9 +84,11 @@ __all__ = [
     "connect",
     "count",
     "count_units",
+    "date_diff",
     "greatest",
     "holdout",
     "least",
+    "make_date",
     "mean",
     "median",
     "quantile",
@@ -102,7 +104,7 @@ _DECLARED: Final = (
 _AGGREGATES: Final = (
     *("count", "count_units", "mean", "median", "quantile", "stddev", "sum", "variance"),
 )
-_TERMS: Final = ("case", "coalesce", "col", "concat", "greatest", "least")
+_TERMS: Final = ("case", "coalesce", "col", "concat", "date_diff", "greatest", "least", "make_date")
 _HOMES: Final = {
     **dict.fromkeys(_DECLARED, "confide.declare"),
     **dict.fromkeys(_AGGREGATES, "confide.aggregates"),

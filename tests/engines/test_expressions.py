@@ -121,7 +121,7 @@ class Drawer:
             if kind is not None:
                 return Call(function, tuple(arguments), kind)
 
-    def _arguments(self, function: F, depth: int) -> list[Expression]:  # noqa: PLR0911
+    def _arguments(self, function: F, depth: int) -> list[Expression]:  # noqa: C901, PLR0911
         first = self.draw(depth)
         match function:
             case F.CASE:
@@ -139,6 +139,8 @@ class Drawer:
                 return [first, *self.pick(REPLACEMENTS)]
             case F.SPLIT_PART:
                 return [first, Literal(self.pick(PARTS), Kind.TEXT), self.pick(PLACES)]
+            case F.STRFTIME:
+                return [first, Literal(self.pick(("%Y-%m", "%j of %y, %a %B")), Kind.TEXT)]
             case F.STRPOS:
                 return [first, Literal(self.pick(PARTS), Kind.TEXT)]
             case F.SUBSTR:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from confide.aggregates import make_aggregate
 from confide.declare import Kind
 from confide.expressions.construct import lift_keys, make_call, make_literal
-from confide.expressions.functions import Function
+from confide.expressions.functions import Function, result_kind
 from confide.expressions.tree import AggregateCall, Column, Expression
 from confide.query.tree import Order, Output, Query, Scan
 
@@ -42,6 +42,8 @@ SHAPES: dict[Kind, list[tuple[Function, list[Kind]]]] = {
         (F.FLOOR, [Kind.FLOAT]),
         (F.YEAR, [Kind.DATE]),
         (F.WEEKDAY, [Kind.DATE]),
+        (F.ISOYEAR, [Kind.DATE]),
+        (F.DAYS_BETWEEN, [Kind.DATE, Kind.DATE]),
         (F.LENGTH, [Kind.TEXT]),
         (F.TO_INT, [Kind.TEXT]),
         (F.CASE, [Kind.BOOL, Kind.INT, Kind.BOOL, Kind.INT, Kind.INT]),
@@ -76,7 +78,12 @@ SHAPES: dict[Kind, list[tuple[Function, list[Kind]]]] = {
         (F.IS_NULL, [Kind.BOOL]),
         (F.TO_BOOL, [Kind.INT]),
     ],
-    Kind.DATE: [(F.TRUNC_MONTH, [Kind.DATE]), (F.TO_DATE, [Kind.INT])],
+    Kind.DATE: [
+        (F.TRUNC_MONTH, [Kind.DATE]),
+        (F.TRUNC_WEEK, [Kind.DATE]),
+        (F.TO_DATE, [Kind.INT]),
+        (F.GREATEST, [Kind.DATE, Kind.DATE]),
+    ],
 }
 
 
@@ -93,6 +100,7 @@ def expressions(
         return make_literal(draw(VALUES[kind]))
     function, kinds = draw(st.sampled_from(SHAPES[kind]))
     parts = [draw(expressions(part, depth - 1, grouped=grouped)) for part in kinds]
+    assume(result_kind(function, [part.kind for part in parts]) is kind)
     found = make_call(function, *parts)
     assume(found.kind is kind)  # the negated least integer is a float
     return found

@@ -6,6 +6,7 @@ numbers become literals, and strings that are compared with dates become dates.
 
 import math
 import re
+from calendar import IllegalMonthError, monthrange
 from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Final
@@ -47,6 +48,7 @@ MAX_PARTS: Final = 5_000
 MAX_PIECES: Final = 1_000
 MAX_TRIMMED_CHARACTERS: Final = 100
 """The number of characters that TRIM compares at each position of a string."""
+EXTREMES: Final = frozenset({F.LEAST, F.GREATEST})
 COMPARISONS: Final = frozenset(
     {F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL, F.IN}
 )
@@ -54,7 +56,9 @@ CONDITIONALS: Final = frozenset({F.COALESCE, F.CASE})
 MAX_PART_WILDCARDS: Final = 4
 WILDCARDS: Final = re.compile(r"[%_]*%[%_]*")
 SEARCHES: Final = (F.TRIM, F.LTRIM, F.RTRIM, F.REPLACE, F.SPLIT_PART, F.STRPOS)
-FIRST_LITERAL_ARGUMENT: Final = dict.fromkeys((F.IN, F.LIKE, F.ROUND, F.SUBSTR, *SEARCHES), 1)
+FIRST_LITERAL_ARGUMENT: Final = dict.fromkeys(
+    (F.IN, F.LIKE, F.ROUND, F.SUBSTR, F.STRFTIME, *SEARCHES), 1
+)
 """The index of the first argument that must be a literal, as must all later ones."""
 
 
@@ -124,14 +128,10 @@ def read_day(text: str) -> Literal:
 
 def make_call(function: Function, *arguments: Expression) -> Expression:
     """Return a typed function call or a simpler equivalent; refuse arguments of the wrong type."""
+    simpler = _simplify(function, arguments)
+    if simpler is not None:
+        return simpler
     match function, arguments:
-        case F.NEGATE, (Literal(value=bool()),):
-            pass
-        case F.NEGATE, (Literal(value=int() | float() as value),):
-            negation_fits = value == INT64_LIMIT  # a float, but its negation fits into 64 bits
-            return make_literal(-INT64_LIMIT if negation_fits else -value)
-        case F.TO_DATE, (Literal(value=str(text)),):
-            return read_day(text)
         case F.ROUND, (_, Literal(value=int(digits))) if abs(digits) > MAX_ROUND_DIGITS:
             raise UnsupportedQuery(
                 f"`ROUND` takes from {-MAX_ROUND_DIGITS} to {MAX_ROUND_DIGITS} digits."
@@ -142,7 +142,7 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
             arguments = _flatten(function, arguments)
             if len(arguments) == 1:
                 return arguments[0]
-    if function in COMPARISONS or function in CONDITIONALS:
+    if function in COMPARISONS | CONDITIONALS | EXTREMES:
         arguments = _convert_dates(arguments)
     _check_literals(function, arguments)
     _check_pieces(function, arguments)
@@ -152,6 +152,57 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
     if kind is None:
         raise UnsupportedQuery(_type_error(function, kinds))
     return Call(function, tuple(arguments), kind)
+
+
+def _simplify(function: Function, arguments: Sequence[Expression]) -> Expression | None:
+    """Return a call of literals as a literal, or arithmetic of dates as a function of dates."""
+    match function, arguments:
+        case F.NEGATE, (Literal(value=bool()),):
+            return None
+        case F.NEGATE, (Literal(value=int() | float() as value),):
+            negation_fits = value == INT64_LIMIT  # a float, but its negation fits into 64 bits
+            return make_literal(-INT64_LIMIT if negation_fits else -value)
+        case F.TO_DATE, (Literal(value=str(text)),):
+            return read_day(text)
+        case ((F.ADD | F.SUBTRACT), (left, right)) if Kind.DATE in (left.kind, right.kind):
+            return _move_date(function, left, right)
+        case (
+            (F.ADD_DAYS | F.ADD_MONTHS),
+            (Literal(value=date() as day), Literal(value=int(count), kind=Kind.INT)),
+        ):
+            return _moved_date(function, day, count)
+        case _:
+            return None
+
+
+def _move_date(function: Function, left: Expression, right: Expression) -> Expression:
+    """Return a date plus or minus days, or the days between two dates."""
+    match function, left.kind, right.kind:
+        case F.SUBTRACT, Kind.DATE, Kind.DATE:
+            return make_call(F.DAYS_BETWEEN, right, left)
+        case F.SUBTRACT, Kind.DATE, Kind.INT:
+            return make_call(F.ADD_DAYS, left, make_call(F.NEGATE, right))
+        case F.ADD, Kind.DATE, Kind.INT:
+            return make_call(F.ADD_DAYS, left, right)
+        case F.ADD, Kind.INT, Kind.DATE:
+            return make_call(F.ADD_DAYS, right, left)
+        case _:
+            raise UnsupportedQuery(_type_error(function, [left.kind, right.kind]))
+
+
+def _moved_date(function: Function, day: date, count: int) -> Expression:
+    """Return a literal date moved by days, or by months at most to the end of the month."""
+    try:
+        if function is F.ADD_DAYS:
+            return make_literal(day + timedelta(count))
+        year, month = divmod(day.year * 12 + day.month - 1 + count, 12)
+        return make_literal(
+            day.replace(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+        )
+    except (ValueError, OverflowError, IllegalMonthError):
+        raise UnsupportedQuery(
+            f"Dates are in the years 1 to 9999. Move {day.isoformat()} by less."
+        ) from None
 
 
 def normalize_pattern(pattern: str) -> str:

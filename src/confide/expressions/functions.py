@@ -71,6 +71,14 @@ class Function(StrEnum):
     TRUNC_YEAR = "trunc_year"
     TRUNC_QUARTER = "trunc_quarter"
     TRUNC_MONTH = "trunc_month"
+    WEEK = "week"
+    DAY_OF_YEAR = "dayofyear"
+    ISOYEAR = "isoyear"
+    TRUNC_WEEK = "trunc_week"
+    DAYS_BETWEEN = "days_between"
+    ADD_DAYS = "add_days"
+    ADD_MONTHS = "add_months"
+    STRFTIME = "strftime"
     LOWER = "lower"
     UPPER = "upper"
     LENGTH = "length"
@@ -178,6 +186,13 @@ def _same_type(kinds: Kinds) -> Kind | None:
     return _common(kinds) if kinds else None
 
 
+def _extreme(kinds: Kinds) -> Kind | None:
+    """Return the type of LEAST and GREATEST, of numbers or of dates."""
+    if Kind.DATE in kinds:
+        return Kind.DATE if _fits(kinds, frozenset({Kind.DATE})) else None
+    return _number()(kinds)
+
+
 F = Function
 RULES: Final[dict[Function, Rule]] = {
     **dict.fromkeys((F.ADD, F.SUBTRACT, F.MULTIPLY), _number(2)),
@@ -196,18 +211,23 @@ RULES: Final[dict[Function, Rule]] = {
     F.ABS: _number(1),
     **dict.fromkeys((F.FLOOR, F.CEIL), _number(1, result=Kind.INT)),
     F.ROUND: lambda kinds: _number()(kinds[:1]) if _fits_round(kinds) else None,
-    **dict.fromkeys((F.LEAST, F.GREATEST), _number()),
+    **dict.fromkeys((F.LEAST, F.GREATEST), _extreme),
     **dict.fromkeys((F.LN, F.EXP, F.SQRT, F.LOG2, F.LOG10), _number(1, result=Kind.FLOAT)),
     **dict.fromkeys((F.SIN, F.COS, F.TAN, F.ASIN, F.ACOS), _number(1, result=Kind.FLOAT)),
     F.ATAN: _number(1, result=Kind.FLOAT),
     **dict.fromkeys((F.POWER, F.ATAN2), _number(2, result=Kind.FLOAT)),
     F.SIGN: _number(1, result=Kind.INT),
     **dict.fromkeys(
-        (F.YEAR, F.QUARTER, F.MONTH, F.DAY, F.WEEKDAY), _takes(Kind.DATE, result=Kind.INT)
+        (F.YEAR, F.QUARTER, F.MONTH, F.DAY, F.WEEKDAY, F.WEEK, F.DAY_OF_YEAR, F.ISOYEAR),
+        _takes(Kind.DATE, result=Kind.INT),
     ),
     **dict.fromkeys(
-        (F.TRUNC_YEAR, F.TRUNC_QUARTER, F.TRUNC_MONTH), _takes(Kind.DATE, result=Kind.DATE)
+        (F.TRUNC_YEAR, F.TRUNC_QUARTER, F.TRUNC_MONTH, F.TRUNC_WEEK),
+        _takes(Kind.DATE, result=Kind.DATE),
     ),
+    F.DAYS_BETWEEN: _takes(Kind.DATE, Kind.DATE, result=Kind.INT),
+    **dict.fromkeys((F.ADD_DAYS, F.ADD_MONTHS), _takes(Kind.DATE, Kind.INT, result=Kind.DATE)),
+    F.STRFTIME: _takes(Kind.DATE, Kind.TEXT, result=Kind.TEXT),
     **dict.fromkeys((F.LOWER, F.UPPER), _takes(Kind.TEXT, result=Kind.TEXT)),
     F.LENGTH: _takes(Kind.TEXT, result=Kind.INT),
     F.SUBSTR: _takes(Kind.TEXT, Kind.INT, Kind.INT, result=Kind.TEXT, least=2),

@@ -12,6 +12,7 @@ from typing import Final
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
+from confide.expressions import calendar
 from confide.expressions.construct import make_call, make_literal
 from confide.expressions.functions import Function
 from confide.expressions.tree import Expression, Literal
@@ -26,6 +27,15 @@ CASE_EXCEPTIONS: Final = str.maketrans("\u0130", "i")
 class Shorthand(StrEnum):
     """A function that stands for an expression of other functions."""
 
+    EXTRACT = "extract"
+    TRUNCATE = "date_trunc"
+    DATE_DIFF = "date_diff"
+    INTERVAL = "interval"
+    STRFTIME = "strftime"
+    DAYNAME = "dayname"
+    MONTHNAME = "monthname"
+    LAST_DAY = "last_day"
+    MAKE_DATE = "make_date"
     LOG = "log"
     TRUNC = "trunc"
     INT_DIVIDE = "//"
@@ -52,6 +62,12 @@ def build_call(function: Function | Shorthand, *arguments: Expression) -> Expres
 
 
 Arguments = Sequence[Expression]
+
+
+def _format(parts: Arguments) -> Expression:
+    form = _read_text(Shorthand.STRFTIME, parts[1:])
+    calendar.check_format(form)
+    return calendar.name_of(form)(parts)
 
 
 def _log(parts: Arguments) -> Expression:
@@ -199,6 +215,15 @@ def _read_count(function: Shorthand, arguments: Arguments) -> int:
 
 
 EXPANSIONS: Final[dict[Shorthand, Callable[[Arguments], Expression]]] = {
+    Shorthand.EXTRACT: calendar.extract_part,
+    Shorthand.TRUNCATE: calendar.truncate_date,
+    Shorthand.DATE_DIFF: calendar.date_difference,
+    Shorthand.INTERVAL: calendar.add_interval,
+    Shorthand.STRFTIME: _format,
+    Shorthand.DAYNAME: calendar.name_of("%A"),
+    Shorthand.MONTHNAME: calendar.name_of("%B"),
+    Shorthand.LAST_DAY: calendar.last_day,
+    Shorthand.MAKE_DATE: calendar.make_date,
     Shorthand.LOG: _log,
     Shorthand.TRUNC: _trunc,
     Shorthand.INT_DIVIDE: _int_divide,

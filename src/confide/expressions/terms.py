@@ -26,8 +26,10 @@ __all__ = [
     "coalesce",
     "col",
     "concat",
+    "date_diff",
     "greatest",
     "least",
+    "make_date",
 ]
 
 F = Function
@@ -40,11 +42,6 @@ CASTS: Final = {
     Kind.TEXT: F.TO_TEXT,
     Kind.BOOL: F.TO_BOOL,
     Kind.DATE: F.TO_DATE,
-}
-TRUNCATIONS: Final = {
-    "year": F.TRUNC_YEAR,
-    "quarter": F.TRUNC_QUARTER,
-    "month": F.TRUNC_MONTH,
 }
 
 
@@ -255,10 +252,32 @@ class Term:
         return _apply(F.WEEKDAY, self)
 
     def truncate(self, unit: str) -> "Term":
-        """Return the first day of a date's "year", "quarter", or "month"."""
-        if unit not in TRUNCATIONS:
-            raise UnsupportedQuery("`truncate` takes 'year', 'quarter', or 'month'.")
-        return _apply(TRUNCATIONS[unit], self)
+        """Return the first day of a date's "year", "quarter", "month", "week", and so on."""
+        return _apply(S.TRUNCATE, unit, self)
+
+    def extract(self, part: str) -> "Term":
+        """Return a part of a date: "week", "doy", "isodow", "epoch", and so on."""
+        return _apply(S.EXTRACT, part, self)
+
+    def add(self, unit: str, count: "Term | Plain") -> "Term":
+        """Return the date moved by a number of "day"s, "month"s, and so on."""
+        return _apply(S.INTERVAL, unit, self, count)
+
+    def strftime(self, form: str) -> "Term":
+        """Return the date as a string, such as "2020-01" for "%Y-%m"."""
+        return _apply(S.STRFTIME, self, form)
+
+    def dayname(self) -> "Term":
+        """Return the English name of the day of the week."""
+        return _apply(S.DAYNAME, self)
+
+    def monthname(self) -> "Term":
+        """Return the English name of the month."""
+        return _apply(S.MONTHNAME, self)
+
+    def last_day(self) -> "Term":
+        """Return the last day of the month."""
+        return _apply(S.LAST_DAY, self)
 
     def lower(self) -> "Term":
         return _apply(F.LOWER, self)
@@ -425,6 +444,16 @@ def col(name: str) -> Term:
 def coalesce(*values: Term | Plain) -> Term:
     """Return the first value that is not NULL."""
     return _apply(F.COALESCE, *values)
+
+
+def date_diff(unit: str, first: Term | Plain, last: Term | Plain) -> Term:
+    """Return the number of "day"s, "month"s, and so on between two dates, as in SQL."""
+    return _apply(S.DATE_DIFF, unit, first, last)
+
+
+def make_date(year: Term | Plain, month: Term | Plain, day: Term | Plain) -> Term:
+    """Return the date of a year, month, and day, or NULL if there is none."""
+    return _apply(S.MAKE_DATE, year, month, day)
 
 
 def concat(*values: Term | Plain) -> Term:

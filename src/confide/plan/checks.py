@@ -13,6 +13,7 @@ from typing import Final
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
+from confide.expressions.calendar import spell_date
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, parts_of
 from confide.plan.range_analysis import MAX_EXACT_INTEGER, RangeAnalysis, range_of
@@ -78,7 +79,7 @@ GUARDED_FUNCTIONS: Final = frozenset(
         *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE, Function.MODULO),
         *(Function.NEGATE, Function.ABS, Function.ROUND, Function.SQRT, Function.EXP, Function.LN),
         *(Function.TO_FLOAT, Function.TO_DATE, Function.LOG2, Function.LOG10, Function.POWER),
-        *(Function.ASIN, Function.ACOS),
+        *(Function.ASIN, Function.ACOS, Function.ADD_DAYS, Function.ADD_MONTHS),
     }
 )
 """Functions whose guards may repeat their argument."""
@@ -87,6 +88,8 @@ ARGUMENT_COPIES: Final[dict[Function, tuple[int, ...]]] = {
     Function.MODULO: (1, 3),
     **dict.fromkeys((Function.LN, Function.LOG2, Function.LOG10), (2,)),
     Function.POWER: (4, 4),
+    Function.ADD_DAYS: (2, 2),
+    Function.ADD_MONTHS: (5, 2),
     Function.TO_DATE: (4,),
 }
 """How often each argument appears in the generated SQL; once in all other functions."""
@@ -153,6 +156,8 @@ class _Sizes:
         match expression:
             case Column(table=table, name=name):
                 return _Size(1, (table, name) in self.analysis.columns)
+            case Call(function=Function.STRFTIME, arguments=(day, Literal(value=str(form)))):
+                return self.measure(spell_date(day, form))
             case Call(function=function):
                 if function in LENGTHENING_FUNCTIONS:
                     self._check_length(expression)

@@ -27,6 +27,7 @@ EXACT_LIMIT: Final = 2.0**53
 
 EPOCH: Final = 719_163
 """The value of `date.toordinal` for January 1, 1970."""
+MAX_ORDINAL: Final = date.max.toordinal()
 ALMOST_HALF: Final = np.nextafter(0.5, 0.0)
 NUMERIC_KINDS: Final = (Kind.INT, Kind.FLOAT, Kind.BOOL)
 
@@ -143,6 +144,44 @@ def _first_day(months: NDArray[np.int64]) -> NDArray[np.int64]:
     return firsts.astype(np.int64) + EPOCH
 
 
+def _month_lengths(months: NDArray[np.int64]) -> NDArray[np.int64]:
+    return _first_day(months + 1) - _first_day(months)
+
+
+def _thursday(days: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
+    """Return the Thursday of each date's week, whose year is the ISO year."""
+    found: NDArray[np.datetime64] = (
+        days + 3 - ((days.astype(np.int64) + EPOCH - 1) % 7).astype("timedelta64[D]")
+    )
+    return found
+
+
+def _iso_week(days: NDArray[np.datetime64]) -> NDArray[np.int64]:
+    thursday = _thursday(days)
+    first = thursday.astype("datetime64[Y]").astype("datetime64[D]")
+    found: NDArray[np.int64] = (thursday - first).astype(np.int64) // 7 + 1
+    return found
+
+
+def _within_years(ordinals: Floats) -> Floats:
+    """Return ordinals of dates, with NULL for those outside years 1 to 9999."""
+    is_date = (ordinals >= 1) & (ordinals <= MAX_ORDINAL)
+    return np.where(is_date, ordinals, np.nan)
+
+
+def _add_months(parts: Sequence[Floats]) -> Floats:
+    """Return dates moved by months, at most to the end of the month."""
+    ordinals, counts = parts
+    is_known = ~(np.isnan(ordinals) | np.isnan(counts)) & (np.abs(counts) < MAX_ORDINAL)
+    found = np.full(len(ordinals), np.nan)
+    days = (ordinals[is_known].astype(np.int64) - EPOCH).astype("datetime64[D]")
+    in_month = (days - days.astype("datetime64[M]")).astype(np.int64) + 1
+    months = _months(days) + counts[is_known].astype(np.int64)
+    moved = _first_day(months) + np.minimum(in_month, _month_lengths(months)) - 1
+    found[is_known] = _within_years(moved.astype(np.float64))
+    return found
+
+
 RULES: Final[dict[F, Rule]] = {
     F.ADD: lambda p: p[0] + p[1],
     F.SUBTRACT: lambda p: p[0] - p[1],
@@ -163,6 +202,15 @@ RULES: Final[dict[F, Rule]] = {
     F.MONTH: _calendar(lambda days: _months(days) % 12 + 1),
     F.DAY: _calendar(lambda days: (days - days.astype("datetime64[M]")).astype(np.int64) + 1),
     F.WEEKDAY: _calendar(lambda days: (days.astype(np.int64) + EPOCH) % 7),
+    F.WEEK: _calendar(_iso_week),
+    F.ISOYEAR: _calendar(lambda days: _months(_thursday(days)) // 12),
+    F.DAY_OF_YEAR: _calendar(
+        lambda days: (days - days.astype("datetime64[Y]")).astype(np.int64) + 1
+    ),
+    F.TRUNC_WEEK: _calendar(lambda days: _thursday(days).astype(np.int64) + EPOCH - 3),
+    F.DAYS_BETWEEN: lambda p: p[1] - p[0],
+    F.ADD_DAYS: lambda p: _within_years(p[0] + p[1]),
+    F.ADD_MONTHS: _add_months,
     F.TRUNC_YEAR: _calendar(lambda days: _first_day(_months(days) // 12 * 12)),
     F.TRUNC_QUARTER: _calendar(lambda days: _first_day(_months(days) // 3 * 3)),
     F.TRUNC_MONTH: _calendar(lambda days: _first_day(_months(days))),

@@ -17,6 +17,7 @@ from confide.declare import Kind
 from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal
 from confide.plan.curve_ranges import CURVE_RULES
+from confide.plan.date_ranges import DATE_RULES
 from confide.plan.range_arithmetic import (
     ANY_INT,
     ANY_LENGTH,
@@ -287,42 +288,6 @@ def _to_date_range(parts: Parts, arguments: Sequence[Expression]) -> Range:
     return parts[0] if getattr(arguments[0], "kind", None) is Kind.DATE else UNBOUNDED
 
 
-def _date_part(part_of: Callable[[date], int]) -> Rule:
-    """Return the rule of a nondecreasing function of a date."""
-
-    def rule(parts: Parts, _: Sequence[Expression]) -> Range:
-        (part,) = parts
-        if not part.is_bounded:
-            return UNBOUNDED
-        return Range(part_of(_to_date(part.low)), part_of(_to_date(part.high)))
-
-    return rule
-
-
-def _fixed(low: int, high: int) -> Rule:
-    def rule(parts: Parts, arguments: Sequence[Expression]) -> Range:
-        del parts, arguments
-        return Range(low, high)
-
-    return rule
-
-
-def _to_date(ordinal: Bound) -> date:
-    return date.fromordinal(int(ordinal))
-
-
-def _month_start(day: date) -> int:
-    return day.replace(day=1).toordinal()
-
-
-def _quarter_start(day: date) -> int:
-    return day.replace(month=day.month - (day.month - 1) % 3, day=1).toordinal()
-
-
-def _year_start(day: date) -> int:
-    return day.replace(month=1, day=1).toordinal()
-
-
 MIN_POSITIVE: Final = math.ulp(0.0)
 MAX_EXPONENT: Final = 709.0
 _LN: Final = _monotone(math.log, minimum=MIN_POSITIVE)
@@ -367,14 +332,7 @@ RULES: Final[dict[F, Rule]] = {
     F.SQRT: _monotone(math.sqrt, minimum=0),
     F.SIGN: _sign,
     **CURVE_RULES,
-    F.YEAR: _date_part(lambda day: day.year),
-    F.QUARTER: _fixed(1, 4),
-    F.MONTH: _fixed(1, 12),
-    F.DAY: _fixed(1, 31),
-    F.WEEKDAY: _fixed(0, 6),
-    F.TRUNC_YEAR: _date_part(_year_start),
-    F.TRUNC_QUARTER: _date_part(_quarter_start),
-    F.TRUNC_MONTH: _date_part(_month_start),
+    **DATE_RULES,
     **TEXT_RULES,
     F.TO_INT: _to_int,
     F.TO_FLOAT: _to_float,

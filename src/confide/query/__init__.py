@@ -14,7 +14,17 @@ from confide.aggregates import (
     variance,
 )
 from confide.expressions.functions import Function
-from confide.expressions.terms import Term, case, coalesce, col, concat, greatest, least
+from confide.expressions.terms import (
+    Term,
+    case,
+    coalesce,
+    col,
+    concat,
+    date_diff,
+    greatest,
+    least,
+    make_date,
+)
 from confide.query.builder import QueryRunner, TableQuery
 from confide.query.canonical import canonical
 from confide.query.scope import Names
@@ -37,9 +47,11 @@ __all__ = [
     "concat",
     "count",
     "count_units",
+    "date_diff",
     "greatest",
     "is_selection",
     "least",
+    "make_date",
     "mean",
     "median",
     "quantile",

@@ -74,6 +74,14 @@ TRUNCATION_UNITS: Final = {
     F.TRUNC_YEAR: "year",
     F.TRUNC_QUARTER: "quarter",
     F.TRUNC_MONTH: "month",
+    F.TRUNC_WEEK: "week",
+}
+
+
+TEMPLATES: Final = {
+    F.DAYS_BETWEEN: "DATE_DIFF('day', {}, {})",
+    F.ADD_DAYS: "DATE_ADD({}, {})",
+    F.ADD_MONTHS: "DATE_ADD({}, INTERVAL ({}) MONTH)",
 }
 
 
@@ -195,6 +203,8 @@ class Writer:
             return f"CAST({arguments[0]} AS {CAST_TYPES[function]})"
         if function in TRUNCATION_UNITS:
             return f"DATE_TRUNC('{TRUNCATION_UNITS[function]}', {arguments[0]})"
+        if function in TEMPLATES:
+            return TEMPLATES[function].format(*arguments)
         if function is F.CASE:
             pairs = zip(arguments[:-1:2], arguments[1::2], strict=True)
             branches = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)

@@ -396,6 +396,14 @@ SPARK: Final = Dialect(
         "MONTH": _date_part("MONTH"),
         "DAY": _date_part("DAY"),
         "DAYOFWEEK": _date_part("DAYOFWEEK", 1),
+        "DAYOFYEAR": _date_part("DAYOFYEAR"),
+        "WEEK": _date_part("WEEKOFYEAR"),
+        "ISOYEAR": lambda node: spark_cast(
+            call("DATE_PART", _string("YEAROFWEEK"), *node.expressions), "BIGINT"
+        ),
+        "TO_MONTHS": lambda node: call(
+            "MAKE_YM_INTERVAL", sql.Literal.number("0"), *node.expressions
+        ),
         "DATE_TRUNC": lambda node: call("TRUNC", *reversed(node.expressions)),
         "LEAST": _single_argument,
         "GREATEST": _single_argument,

@@ -62,7 +62,7 @@ CALL_TYPES: Final = {
     **dict.fromkeys(("ASIN", "ACOS", "ATAN", "ATAN2"), T.DOUBLE),
     **dict.fromkeys(("LOWER", "UPPER", "SUBSTR", "REPLACE", "SPLIT_PART"), T.VARCHAR),
     **dict.fromkeys(("TRIM", "LTRIM", "RTRIM"), T.VARCHAR),
-    "STRPOS": T.BIGINT,
+    **dict.fromkeys(("STRPOS", "WEEK", "DAYOFYEAR", "ISOYEAR"), T.BIGINT),
     **dict.fromkeys(("ISFINITE",), T.BOOLEAN),
     "DATE_TRUNC": T.DATE,
 }

@@ -9,6 +9,7 @@ spliced into the SQL; literals become literal nodes.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Final
 
 from sqlglot import expressions as sql
@@ -28,6 +29,7 @@ from confide.engines.sql.builders import (
     typed,
     valid_date,
 )
+from confide.expressions.calendar import spell_date
 from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal
 from confide.plan.range_analysis import Range, RangeAnalysis
@@ -44,6 +46,9 @@ OVERFLOWING: Final = frozenset(
     {Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.NEGATE, Function.ABS}
 )
 """Operations on integers whose results may need more than 64 bits."""
+MAX_ORDINAL: Final = date.max.toordinal()
+MAX_MONTH: Final = 12 * date.max.year + 13
+"""The month after the last one, as its year times 12 plus its number; the one before has 12."""
 MAX_POSITION: Final = 2**31 - 1
 F = Function
 Args = Sequence[Sql]
@@ -71,12 +76,10 @@ class Emitter:
         match expression:
             case Column(table=table, name=name):
                 return self._column(expression, name, table)
-            case Literal(value=bool() | None):
-                return literal(expression.value)
-            case Literal(value=int(value)):
-                return _integer_literal(value)
             case Literal(value=value):
-                return literal(value)
+                return _literal(value)
+            case Call(function=F.STRFTIME, arguments=arguments):
+                return self._formatted(arguments)
             case Call(function=function, arguments=arguments):
                 return self._call(expression, function, arguments)
             case Key() | AggregateCall():
@@ -120,6 +123,13 @@ class Emitter:
             return result if found.is_bounded else finite(result)
         return RULES[function](parts)
 
+    def _formatted(self, arguments: tuple[Expression, ...]) -> Sql:
+        match arguments:
+            case [day, Literal(value=str(form))]:
+                return self.emit(spell_date(day, form))
+            case _:
+                return cast(sql.Null(), "VARCHAR")
+
     def _shorten(self, text: Sql, argument: Expression) -> Sql:
         """Return a string that may be made longer, cut if its length is unknown.
 
@@ -137,6 +147,12 @@ def _without_negative_zero(value: Sql) -> Sql:
     returns, and a string would show it.
     """
     return typed(sql.Paren(this=sql.Add(this=value, expression=number(0.0))), Kind.FLOAT)
+
+
+def _literal(value: object) -> Sql:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _integer_literal(value)
+    return literal(value)
 
 
 def _integer_literal(value: int) -> Sql:
@@ -208,6 +224,39 @@ def _case(parts: Args) -> Sql:
 
 def _in_list(parts: Args) -> Sql:
     return sql.Paren(this=sql.In(this=parts[0], expressions=list(parts[1:])))
+
+
+def _between_days(parts: Args) -> Sql:
+    first, last = map(_as_day, parts)
+    return cast(sql.Paren(this=sql.Sub(this=last, expression=first)), "BIGINT")
+
+
+def _limited(value: Sql, low: int, high: int) -> Sql:
+    """Return a number within limits; NULL becomes the lower one."""
+    return call("LEAST", call("GREATEST", value, number(low)), number(high))
+
+
+def _add_days(parts: Args) -> Sql:
+    """Return a date moved by days, or NULL outside years 1 to 9999.
+
+    Why: the day's number is limited to one day beyond these years before it becomes a date again.
+         So no engine gets a date that it cannot hold, and NULL becomes a day before year 1.
+    """
+    day, count = _as_day(parts[0]), _limited(parts[1], -MAX_ORDINAL, MAX_ORDINAL)
+    first = literal(date.min)
+    place = sql.Paren(this=sql.Sub(this=day, expression=first))
+    moved = _limited(sql.Add(this=cast(place, "BIGINT"), expression=count), -1, MAX_ORDINAL)
+    return valid_date(sql.Paren(this=sql.Add(this=first.copy(), expression=cast(moved, "INTEGER"))))
+
+
+def _add_months(parts: Args) -> Sql:
+    """Return a date moved by months, at most to the end of a month, or NULL as for days."""
+    day, count = _as_day(parts[0]), _limited(parts[1], -MAX_ORDINAL, MAX_ORDINAL)
+    month = call("YEAR", day.copy()) * number(12) + call("MONTH", day.copy())
+    target = _limited(sql.Add(this=sql.Paren(this=month), expression=count), 12, MAX_MONTH)
+    moved = sql.Sub(this=target, expression=sql.Paren(this=month.copy()))
+    later = sql.Add(this=day, expression=call("TO_MONTHS", cast(sql.Paren(this=moved), "INTEGER")))
+    return valid_date(cast(sql.Paren(this=later), "DATE"))
 
 
 def _concatenated(parts: Args) -> Sql:
@@ -327,6 +376,14 @@ RULES: Final[dict[F, Callable[[Args], Sql]]] = {
     F.TRUNC_YEAR: _trunc("year"),
     F.TRUNC_QUARTER: _trunc("quarter"),
     F.TRUNC_MONTH: _trunc("month"),
+    F.WEEK: _date_part("WEEK"),
+    F.DAY_OF_YEAR: _date_part("DAYOFYEAR"),
+    F.ISOYEAR: _date_part("ISOYEAR"),
+    F.TRUNC_WEEK: _trunc("week"),
+    F.DAYS_BETWEEN: _between_days,
+    F.ADD_DAYS: _add_days,
+    F.ADD_MONTHS: _add_months,
+    F.STRFTIME: _function_call("STRFTIME"),
     F.LOWER: _function_call("LOWER"),
     F.UPPER: _function_call("UPPER"),
     F.LENGTH: _function_call("LENGTH"),

@@ -1,5 +1,6 @@
 """Conversion of the parser's nodes to typed expressions; unsupported nodes raise an error."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,12 +16,13 @@ from confide.query.scope import Scope, Unit
 from confide.query.sql.functions import (
     CAST_ADVICE,
     CASTS,
-    DATE_PARTS,
     DIALECT_ARGUMENTS,
     DIRECT_FUNCTIONS,
+    EXTRACTIONS,
     OPERANDS,
+    PART_CALLS,
+    PART_NODES,
     TRIM_FUNCTIONS,
-    TRUNCATIONS,
     explain_refusal,
 )
 from confide.query.sql.parse import Statement
@@ -58,6 +60,8 @@ def read_expression(node: exp.Expr, context: Context) -> Expression:
     with context.statement.locating(node):
         # Compare exact types: a subclass may have more meaning than its parent.
         reader = READERS.get(type(node))
+        if type(node) is exp.Anonymous and node.name.upper() in PART_CALLS | EXTRACTIONS:
+            reader = _read_called
         if reader is not None:
             return reader(node, context)
         if type(node) in DIRECT_FUNCTIONS:
@@ -108,6 +112,7 @@ AGGREGATE_NODES: Final = (
 )
 PREDICATES: Final = (exp.Predicate, exp.Not, exp.Connector, exp.In, exp.Between, exp.Is)
 SUBQUERY_PREDICATES: Final = (exp.SubqueryPredicate,)
+WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
@@ -320,18 +325,88 @@ def _read_word(node: exp.Expr) -> str:
 
 def _read_extract(node: exp.Expr, context: Context) -> Expression:
     context.statement.expect(node, *OPERANDS)
-    function = DATE_PARTS.get(_read_word(node.this))
-    if function is None:
-        raise UnsupportedQuery(f"EXTRACT takes one of {', '.join(DATE_PARTS)}.")
-    return make_call(function, read_expression(node.expression, context))
+    return _extract(_read_word(node.this), node.expression, context)
+
+
+def _read_part(node: exp.Expr, context: Context) -> Expression:
+    context.statement.expect(node, "this")
+    return _extract(PART_NODES[type(node)], node.this, context)
+
+
+def _read_called(node: exp.Expr, context: Context) -> Expression:
+    """Convert a function that the parser does not know."""
+    name, parts = node.name.upper(), node.expressions
+    context.statement.expect(node, "this", "expressions")
+    if name in PART_CALLS and len(parts) == 1:
+        return _extract(name, parts[0], context)
+    if name in EXTRACTIONS and len(parts) == 2:
+        return _extract(_read_word(parts[0]), parts[1], context)
+    raise UnsupportedQuery(explain_refusal(node))
+
+
+def _extract(part: str, node: exp.Expr, context: Context) -> Expression:
+    return build_call(Shorthand.EXTRACT, make_literal(part), read_expression(node, context))
 
 
 def _read_truncation(node: exp.Expr, context: Context) -> Expression:
     context.statement.expect(node, "this", "unit")
-    function = TRUNCATIONS.get(_read_word(node.args["unit"]))
-    if function is None:
-        raise UnsupportedQuery("DATE_TRUNC takes 'year', 'quarter', or 'month'.")
-    return make_call(function, read_expression(node.this, context))
+    unit = make_literal(_read_word(node.args["unit"]))
+    return build_call(Shorthand.TRUNCATE, unit, read_expression(node.this, context))
+
+
+def _read_difference(node: exp.Expr, context: Context) -> Expression:
+    """Convert DATE_DIFF(unit, first, last), whose last date comes first in the parser's node."""
+    context.statement.expect(node, *OPERANDS, "unit", "date_part_boundary")
+    unit = make_literal(_read_word(node.args["unit"]) if node.args.get("unit") else "")
+    first, last = (read_expression(part, context) for part in (node.expression, node.this))
+    return build_call(Shorthand.DATE_DIFF, unit, first, last)
+
+
+def _read_sum(node: exp.Expr, context: Context) -> Expression:
+    """Convert a sum or difference, of which one part may be an interval."""
+    context.statement.expect(node, *OPERANDS)
+    left, right = strip_parentheses(node.this), strip_parentheses(node.expression)
+    if type(left) is exp.Interval and type(node) is exp.Add:
+        left, right = right, left
+    if type(right) is not exp.Interval:
+        return _read_plain(node, context)
+    return _add_interval(left, right, context, is_negative=type(node) is exp.Sub)
+
+
+def _read_later(node: exp.Expr, context: Context) -> Expression:
+    """Convert DATE_ADD(day, interval), or a number of days instead of an interval."""
+    context.statement.expect(node, *OPERANDS)
+    later = strip_parentheses(node.expression)
+    if type(later) is exp.Interval:
+        return _add_interval(node.this, later, context, is_negative=False)
+    return make_call(F.ADD, read_expression(node.this, context), read_expression(later, context))
+
+
+def _add_interval(
+    day: exp.Expr, interval: exp.Expr, context: Context, *, is_negative: bool
+) -> Expression:
+    with context.statement.locating(interval):
+        context.statement.expect(interval, "this", "unit")
+        count = _read_count(interval, context)
+        count = make_call(F.NEGATE, count) if is_negative else count
+        unit = make_literal(_read_word(interval.args["unit"]))
+        return build_call(Shorthand.INTERVAL, unit, read_expression(day, context), count)
+
+
+def _read_count(interval: exp.Expr, context: Context) -> Expression:
+    """Convert the number of an interval, which may be written as a string."""
+    number = interval.this
+    if not interval.args.get("unit"):
+        raise UnsupportedQuery(
+            "An interval has one number and one unit. Add several, as in "
+            "`day + INTERVAL 1 MONTH + INTERVAL 3 DAY`."
+        )
+    if type(number) is not exp.Literal:
+        return read_expression(number, context)
+    text = str(number.this)
+    if not WHOLE_NUMBER.fullmatch(text):
+        raise UnsupportedQuery("The number of an interval must be an integer, such as 7.")
+    return make_literal(int(text))
 
 
 READERS: Final[dict[type[exp.Expr], Reader]] = {
@@ -353,7 +428,12 @@ READERS: Final[dict[type[exp.Expr], Reader]] = {
     exp.Nullif: _read_nullif,
     exp.Cast: _read_cast,
     exp.TryCast: _read_cast,
+    exp.Add: _read_sum,
+    exp.Sub: _read_sum,
+    exp.DateAdd: _read_later,
+    exp.DateDiff: _read_difference,
     exp.Extract: _read_extract,
+    **dict.fromkeys(PART_NODES, _read_part),
     exp.DateTrunc: _read_truncation,
     exp.TimestampTrunc: _read_truncation,
 }

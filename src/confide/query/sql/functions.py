@@ -10,12 +10,13 @@ from confide.expressions.shorthands import Shorthand
 __all__ = [
     "CASTS",
     "CAST_ADVICE",
-    "DATE_PARTS",
     "DIALECT_ARGUMENTS",
     "DIRECT_FUNCTIONS",
+    "EXTRACTIONS",
     "OPERANDS",
+    "PART_CALLS",
+    "PART_NODES",
     "TRIM_FUNCTIONS",
-    "TRUNCATIONS",
     "explain_refusal",
 ]
 
@@ -71,6 +72,15 @@ DIRECT_FUNCTIONS: Final[dict[type[exp.Expr], tuple[Function | Shorthand, tuple[s
     exp.Lower: (F.LOWER, ("this",)),
     exp.Upper: (F.UPPER, ("this",)),
     exp.Length: (F.LENGTH, ("this",)),
+    exp.Week: (F.WEEK, ("this",)),
+    exp.WeekOfYear: (F.WEEK, ("this",)),
+    exp.DayOfYear: (F.DAY_OF_YEAR, ("this",)),
+    exp.Date: (F.TO_DATE, ("this",)),
+    exp.TimeToStr: (S.STRFTIME, ("this", "format")),
+    exp.Dayname: (S.DAYNAME, ("this",)),
+    exp.Monthname: (S.MONTHNAME, ("this",)),
+    exp.LastDay: (S.LAST_DAY, ("this",)),
+    exp.DateFromParts: (S.MAKE_DATE, ("year", "month", "day")),
     exp.Substring: (F.SUBSTR, ("this", "start", "length")),
     exp.DPipe: (S.JOIN, OPERANDS),
     exp.Concat: (S.CONCAT, ("expressions",)),
@@ -109,19 +119,15 @@ CAST_ADVICE: Final = (
     "Values can be cast only to BIGINT, DOUBLE, VARCHAR, BOOLEAN, or DATE. For DECIMAL, NUMERIC, "
     "and other numbers, use DOUBLE, or `ROUND(x, 2)` to round."
 )
-DATE_PARTS: Final = {
-    "YEAR": F.YEAR,
-    "QUARTER": F.QUARTER,
-    "MONTH": F.MONTH,
-    "DAY": F.DAY,
-    "DOW": F.WEEKDAY,
-    "DAYOFWEEK": F.WEEKDAY,
+PART_NODES: Final[dict[type[exp.Expr], str]] = {
+    exp.DayOfWeekIso: "isodow",
+    exp.TimeToUnix: "epoch",
 }
-TRUNCATIONS: Final = {
-    "YEAR": F.TRUNC_YEAR,
-    "QUARTER": F.TRUNC_QUARTER,
-    "MONTH": F.TRUNC_MONTH,
-}
+"""Functions of dates that are a part under another name."""
+PART_CALLS: Final = frozenset({"ISOYEAR", "WEEKDAY", "DECADE", "CENTURY", "MILLENNIUM", "YEARWEEK"})
+"""Functions that the parser does not know, which are a part by their own name."""
+EXTRACTIONS: Final = frozenset({"DATE_PART", "DATEPART"})
+"""Functions that take the name of a part first."""
 TODAY_ADVICE: Final = (
     "The current date and time are not supported. Write a date, such as `DATE '2020-01-31'`."
 )
@@ -135,7 +141,7 @@ ADVICE: Final[dict[type[exp.Expr], str]] = {
     exp.Subquery: "Subqueries as values are not supported. Run the subquery separately.",
     exp.Exists: "EXISTS is not supported. Join the table, or use a per-unit subquery.",
     exp.Star: "Rows cannot be selected. Select an aggregate, such as `COUNT(*)`.",
-    exp.Interval: "Intervals are not supported. Compare with a date, such as `DATE '2020-01-31'`.",
+    exp.Interval: "An interval is added to a date or subtracted, such as `day + INTERVAL 7 DAY`.",
     exp.Escape: "ESCAPE is not supported.",
     exp.Rand: "Random numbers are not supported. confide adds its own noise.",
     exp.Rollup: "ROLLUP is not supported. Run a query for each grouping.",
