@@ -5,7 +5,7 @@ import pytest
 from confide.query import canonical, is_selection
 from confide.query.sql import read_sql
 from support.questions import NAMES
-from support.spellings import CONDITIONS, STATISTICS, WHOLE
+from support.spellings import CONDITIONS, EXTENSIONS, STATISTICS, WHOLE
 
 
 @pytest.mark.parametrize(("condition", "expected"), CONDITIONS)
@@ -16,7 +16,7 @@ def test_a_condition_has_its_canonical_text(condition: str, expected: str) -> No
     assert f"SELECT COUNT(*) AS n FROM visits AS t1 WHERE {expected}" == canonical(query)
 
 
-@pytest.mark.parametrize(("statistic", "expected"), STATISTICS)
+@pytest.mark.parametrize(("statistic", "expected"), STATISTICS + EXTENSIONS)
 def test_a_statistic_has_its_canonical_text(statistic: str, expected: str) -> None:
     """Each spelling of a statistic in SELECT yields the listed canonical text."""
     query = read_sql(f"SELECT {statistic} AS x FROM visits", NAMES)

@@ -80,7 +80,7 @@ TRUNCATION_UNITS: Final = {
 
 TEMPLATES: Final = {
     F.DAYS_BETWEEN: "DATE_DIFF('day', {}, {})",
-    F.ADD_DAYS: "DATE_ADD({}, {})",
+    F.ADD_DAYS: "DATE_ADD({}, INTERVAL ({}) DAY)",
     F.ADD_MONTHS: "DATE_ADD({}, INTERVAL ({}) MONTH)",
 }
 
