@@ -72,8 +72,8 @@ def read_toml(path: str | Path) -> Declaration:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise BadDeclaration(
-            f"`{file}` cannot be read ({reason}). Write this file, or run `confide init DATA` to "
-            "draft it."
+            f"`{file}` cannot be read ({reason}). Create it, or run `confide init DATA` to draft "
+            "it."
         ) from error
     except UnicodeDecodeError as error:
         raise BadDeclaration(
@@ -346,13 +346,17 @@ class _Reader:
         So the checks of the whole table still run, and their problems are reported as well.
         """
         if "columns" not in part:
-            self.problems.add(path, f"The section is missing. Write in it `{COLUMN_EXAMPLE}`.")
+            self.problems.add(
+                path, f"The section is missing. Write it with columns such as `{COLUMN_EXAMPLE}`."
+            )
             return None
         listed = self.problems.section(path, part["columns"])
         if listed is None:
             return None
         if not listed:
-            self.problems.add(path, f"At least one column is needed. Write `{COLUMN_EXAMPLE}`.")
+            self.problems.add(
+                path, f"At least one column is needed. Write, for example, `{COLUMN_EXAMPLE}`."
+            )
         columns: dict[str, Column] = {}
         for name, values in listed.items():
             column_path = (*path, name)

@@ -230,8 +230,8 @@ def normalize_pattern(pattern: str) -> str:
     if most > MAX_PART_WILDCARDS:
         raise UnsupportedQuery(
             f"After a `%`, a pattern can have at most {MAX_PART_WILDCARDS} `_` among other "
-            "characters. Write more of the characters, or combine two patterns with AND; got "
-            f"{most}."
+            "characters. Replace some `_` by the characters that they stand for, or combine two "
+            f"patterns with AND; got {most}."
         )
     return written
 
@@ -273,7 +273,7 @@ def _check_pieces(function: Function, arguments: Sequence[Expression]) -> None:
     """Refuse pieces of strings for which engines differ, or that take too long to find."""
     if function in SEARCHES and any(part.kind is None for part in arguments[1:]):
         raise UnsupportedQuery(
-            f"`{function.upper()}` takes characters that are written out, such as 'abc'; got NULL."
+            f"The characters for `{function.upper()}` must be a constant, such as 'abc'; got NULL."
         )
     match function, arguments[1:]:
         case ((F.TRIM | F.LTRIM | F.RTRIM), [Literal(value=str(characters))]):

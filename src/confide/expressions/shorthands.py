@@ -1,7 +1,7 @@
-"""Shorthands: functions that are written with other functions, so they need no rules of their own.
+"""Shorthands: functions that expand into other functions, so that they need no rules of their own.
 
-Both front ends expand them when they build a tree, so a shorthand and its long form are the same
-query. Engines, ranges, and canonical text only know `Function`.
+SQL and Python queries expand them when they build a tree, so a shorthand and its expansion are the
+same query. Engines, range analysis, and canonical SQL know only the functions in `Function`.
 """
 
 import math
@@ -21,7 +21,7 @@ __all__ = ["Shorthand", "build_call"]
 
 F = Function
 CASE_EXCEPTIONS: Final = str.maketrans("\u0130", "i")
-"""Capitals whose lower case has two letters in Python, and one on every engine."""
+"""Capital letters whose lower case is two characters in Python but one on every engine."""
 
 
 class Shorthand(StrEnum):
@@ -71,7 +71,7 @@ def _format(parts: Arguments) -> Expression:
 
 
 def _log(parts: Arguments) -> Expression:
-    """Return LOG(x), which is to base 10, or LOG(base, x)."""
+    """Return LOG(x), the logarithm to base 10, or LOG(base, x)."""
     match parts:
         case [value]:
             return make_call(F.LOG10, value)
@@ -95,7 +95,7 @@ def _trunc(parts: Arguments) -> Expression:
 
 
 def _int_divide(parts: Arguments) -> Expression:
-    """Return an integer quotient without its fraction: without the remainder, it has none."""
+    """Return the quotient rounded toward zero; subtracting the remainder makes it exact."""
     left, right = parts
     multiple = make_call(F.SUBTRACT, left, make_call(F.MODULO, left, right))
     return make_call(F.TO_INT, make_call(F.DIVIDE, multiple, right))
@@ -127,7 +127,7 @@ def _concat(parts: Arguments) -> Expression:
 
 
 def _concat_with_separator(parts: Arguments) -> Expression:
-    """Return CONCAT_WS: a separator in front of each part that is not NULL, without the first."""
+    """Return CONCAT_WS: prefix each value that is not NULL, and drop the first separator."""
     separator = _read_text(Shorthand.CONCAT_WS, parts[:1])
     prefix = make_literal(separator)
     joined = [_or_empty(make_call(F.CONCAT, prefix, _as_text(part))) for part in parts[1:]]
@@ -138,7 +138,7 @@ def _concat_with_separator(parts: Arguments) -> Expression:
 
 
 def _as_text(part: Expression) -> Expression:
-    """Return a value as a string; literals whose string every engine agrees on become strings."""
+    """Return a value as a string; a literal becomes one here if all engines write it alike."""
     match part:
         case Literal(value=bool(truth)):
             return make_literal(str(truth).lower())
@@ -161,7 +161,7 @@ def _left(parts: Arguments) -> Expression:
 
 
 def _right(parts: Arguments) -> Expression:
-    """Return the last characters; position 0 precedes the first, so none start there."""
+    """Return the last characters; for a count of 0, return the empty string."""
     text, count = parts[0], _read_count(Shorthand.RIGHT, parts)
     if not count:
         return make_call(F.SUBSTR, text, make_literal(1), make_literal(0))
@@ -188,7 +188,7 @@ def _ilike(parts: Arguments) -> Expression:
 
 
 def _lower(text: str) -> str:
-    """Return the lower case of a pattern, one character for each."""
+    """Return a pattern in lower case, where each character stays one character."""
     return "".join(map(str.lower, text.translate(CASE_EXCEPTIONS)))
 
 
@@ -198,8 +198,8 @@ def _read_text(function: Shorthand, arguments: Arguments) -> str:
             return text
         case _:
             raise UnsupportedQuery(
-                f"The text that `{function.upper()}` looks for or puts between values must be "
-                "written out, such as 'abc'."
+                f"The string that `{function.upper()}` searches for or inserts must be a constant, "
+                "such as 'abc'."
             )
 
 
@@ -209,8 +209,8 @@ def _read_count(function: Shorthand, arguments: Arguments) -> int:
             return count
         case _:
             raise UnsupportedQuery(
-                f"`{function.upper()}` takes a number of characters that is written out, from 0 "
-                "on. Use `SUBSTR(x, start, length)` for other parts."
+                f"`{function.upper()}` takes a constant number of characters, at least 0. Use "
+                "`SUBSTR(x, start, length)` for other parts."
             )
 
 

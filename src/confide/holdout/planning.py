@@ -387,9 +387,9 @@ def _sought(given: dict[str, float | int | None]) -> str:
             return "overfits"
     names = ", ".join(sorted(set(given) - missing)) or "nothing"
     raise BadDeclaration(
-        "Omit the quantity to compute: `n`; or `tau`, with `n` and `queries` given; or `queries` "
-        "or `overfits`, with `n` and `tau` given. For example, tau 0.05, queries 10000, and "
-        f"overfits 100 give `n`; got {names}."
+        "Omit the quantity to compute: `n`; or `tau` if `n` and `queries` are given; or `queries` "
+        "or `overfits` if `n` and `tau` are given. For example, pass `tau=0.05`, `queries=10_000`, "
+        f"and `overfits=100` to compute `n`; got {names}."
     )
 
 

@@ -109,8 +109,8 @@ class Grid:
         """Raise BadDeclaration for several real numbers if ``cells`` is not given."""
         if self.step is not None and cells is None and _as_array("x", values).size > 1:
             raise BadDeclaration(
-                "With `grid=`, more than one number needs `cells=`, because rounding moves each "
-                "number by up to one step. Pass how many of the numbers one unit can change."
+                "A release of several numbers with `grid=` needs `cells=`, the number of them that "
+                "one unit can change, because rounding moves each by up to one step."
             )
 
 
