@@ -267,7 +267,7 @@ def name_of(form: str) -> Callable[[Arguments], Expression]:
 
 
 def as_day(part: Expression) -> Expression:
-    """Return a date; a string that is written out is read as one."""
+    """Return a date; a constant string is read as one."""
     match part:
         case Literal(value=str(text)):
             return read_day(text)
