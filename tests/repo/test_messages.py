@@ -39,6 +39,7 @@ SENTENCES: tuple[str, ...] = (
     "plan",
     "query",
     "release",
+    "statistics",
 )
 HOLES = re.compile(r"\{[^}]*\}")
 

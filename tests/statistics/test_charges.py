@@ -261,7 +261,7 @@ def test_unsupported_requests_are_refused(ask: Callable[[Curator], Any]) -> None
 def test_bad_arguments_are_named(ask: Callable[[Curator], Any]) -> None:
     """An error names the malformed argument; nothing is read or spent."""
     curator = curator_of(make_people(20), COLUMNS, Budget(20))
-    with pytest.raises(BadArgument, match=r"\w+ (must|need)|1 to 100"):
+    with pytest.raises(BadArgument, match=r"must|needs"):
         ask(curator)
 
     assert 0 == curator.budget.spent.share

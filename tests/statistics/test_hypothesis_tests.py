@@ -133,7 +133,7 @@ def test_a_declared_null_is_no_group() -> None:
     }
     curator = curator_of(data, columns, Budget(10**7))
     found = curator.compare_means("people", "x", by="ward", epsilon=10**6)
-    with pytest.raises(UnsupportedQuery, match="two groups"):
+    with pytest.raises(UnsupportedQuery, match="Two groups"):
         curator.compare_means("people", "x", by="g", epsilon=1)
 
     assert ("A", "B") == found.groups

@@ -78,10 +78,10 @@ def test_undeclared_groups_are_refused_before_any_charge() -> None:
     context = ask(curator, 0.1)
     for name in columns:
         query = context.planner.read(TableQuery("people").group_by(name).agg(rows=count()))
-        with pytest.raises(UnsupportedQuery, match="known beforehand"):
+        with pytest.raises(UnsupportedQuery, match="need declared group keys"):
             context.plan(query, granted(context))
 
-    with pytest.raises(UnsupportedQuery, match="1 to 1,000 values"):
+    with pytest.raises(UnsupportedQuery, match="supports 1 to 1,000 values"):
         curator.exponential_family("people", "n", family="categorical", share="1/10")
 
     assert 0 == curator.budget.spent.share
@@ -94,7 +94,7 @@ def test_a_thousand_probabilities_are_answered() -> None:
     data = {"most": ["v1", "v2"], "more": ["v1", "v2"]}
     curator = curator_of(data, columns, Budget(10))
     found = curator.exponential_family("people", "most", family="categorical", epsilon=1)
-    with pytest.raises(UnsupportedQuery, match="declare fewer"):
+    with pytest.raises(UnsupportedQuery, match="or declare fewer"):
         curator.exponential_family("people", "more", family="categorical", epsilon=1)
 
     assert 1_000 == len(found.value)

@@ -143,7 +143,7 @@ def test_products_are_counted_before_they_are_made() -> None:
     """A product of four factors of 299 columns is refused before it is expanded."""
     columns: dict[str, Column] = {"y": Float(0, 1), "w": Category([f"w{i}" for i in range(300)])}
     curator = curator_of({name: [None] for name in columns}, columns, Budget(1))
-    with pytest.raises(UnsupportedQuery, match="here 7,992,538,801"):
+    with pytest.raises(UnsupportedQuery, match="got 7,992,538,801"):
         read_formula(ask(curator, 1), "people", "y ~ w:w:w:w")
 
 

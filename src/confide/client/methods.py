@@ -30,7 +30,7 @@ class RemoteStatistics(RemoteEstimateMethods):
         within: Sequence[Number] | None = None,
         **want: Unpack[EstimateArgs],
     ) -> RemoteEstimate:
-        """Return a histogram density of a column, with a band.
+        """Return a histogram density of a column, with a confidence band.
 
         ``bins=None`` chooses the width privately, for a fifth of the cost. ``within=(low, high)``
         clips to narrower bounds than the declared ones.
@@ -52,7 +52,8 @@ class RemoteStatistics(RemoteEstimateMethods):
     ) -> RemoteEstimate:
         """Return quantiles of a column, such as ``[0.25, 0.5, 0.75]``; they never cross.
 
-        Several at once cost less than one by one. ``value`` is a list, or a number for one level.
+        Several levels together cost less than one by one. ``value`` is a list, or a number for one
+        level.
         """
         return self._send_estimate(
             "quantiles",
@@ -73,7 +74,7 @@ class RemoteStatistics(RemoteEstimateMethods):
         bounds: Sequence[Number] | str | None = None,
         **want: Unpack[EstimateArgs],
     ) -> RemoteEstimate:
-        """Return the mean of a column, with an interval for the population's.
+        """Return the mean of a column, with an interval for the population mean.
 
         ``bounds`` are narrower than the declared ones, or "private" to find them first, for a third
         of the cost, which helps if the declared bounds are loose.
@@ -123,9 +124,9 @@ class RemoteStatistics(RemoteEstimateMethods):
         within: Sequence[Number] | None = None,
         **want: Unpack[EstimateArgs],
     ) -> RemoteEstimate:
-        """Return the distribution of a family that fits best, with standard errors and intervals.
+        """Return the best-fitting distribution of a family, with standard errors and intervals.
 
-        Families are normal, poisson, exponential, gamma, beta, bernoulli, categorical and, for a
+        Families are normal, poisson, exponential, gamma, beta, bernoulli, categorical, and, for a
         list of columns, multivariate-normal.
         """
         return self._send_estimate(
@@ -145,8 +146,8 @@ class RemoteStatistics(RemoteEstimateMethods):
     ) -> RemoteEstimate:
         """Return the coefficients of a regression such as ``"cost ~ age + smoker"``.
 
-        ``family`` is linear, logistic (the response is Bool or Int(0, 1)) or poisson (a count).
-        ``ridge`` shrinks the slopes of a linear regression.
+        ``family`` is linear, logistic (the response is Bool or Int(0, 1)), or poisson (a count).
+        ``ridge`` is a penalty that shrinks the slopes of a linear regression.
         """
         return self._send_estimate(
             "fit",
@@ -165,7 +166,7 @@ class RemoteStatistics(RemoteEstimateMethods):
     def compare_proportions(
         self, table: str, column: str, *, by: str, **want: Unpack[EstimateArgs]
     ) -> RemoteEstimate:
-        """Return the difference in how often a column is true in two groups, with a p-value."""
+        """Return the difference between two groups' proportions of true values, with a p-value."""
         return self._send_estimate(
             "compare_proportions", {"table": table, "column": column, "by": by}, want
         )
@@ -181,7 +182,7 @@ class RemoteStatistics(RemoteEstimateMethods):
     def sample_and_aggregate(
         self, table: str, estimator: str, *, blocks: int | None = None, **want: Unpack[EstimateArgs]
     ) -> RemoteEstimate:
-        """Return an estimate by an estimator that the owner registered, by its name."""
+        """Return the estimate of a registered estimator, by its name."""
         return self._send_estimate(
             "sample_and_aggregate", {"table": table, "estimator": estimator, "blocks": blocks}, want
         )

@@ -91,7 +91,7 @@ ENDS: Final = JsonList(JsonNumber(-1e15, 1e15), 2, 2)
 PRIVATE: Final = "private"
 
 TableName = Annotated[str, Argument("a declared table", (NAME,))]
-ColumnName = Annotated[str, Argument("one column", (NAME,))]
+ColumnName = Annotated[str, Argument("a column", (NAME,))]
 Within = Annotated[
     Sequence[Number] | None, Argument("[low, high], narrower than declared", (ENDS,))
 ]
@@ -140,6 +140,8 @@ def argument_fields(arguments: type) -> tuple[ArgumentField, ...]:
         kind, *more = get_args(hints[one.name]) or (hints[one.name],)
         declared = next((item for item in more if isinstance(item, Argument)), None)
         if declared is None:
-            raise TypeError(f"{arguments.__name__}.{one.name} needs an annotation with an Argument")
+            raise TypeError(
+                f"`{arguments.__name__}.{one.name}` must be annotated with an `Argument`."
+            )
         found.append(ArgumentField(one.name, kind, declared, one.default, one.kw_only is True))
     return tuple(found)

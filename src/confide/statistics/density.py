@@ -328,7 +328,7 @@ class DensityArguments:
     _: KW_ONLY
     bins: Annotated[
         int | None,
-        Argument("how many bins; left out, chosen privately", (JsonInteger(1, MAX_BINS),)),
+        Argument("number of bins; chosen privately if omitted", (JsonInteger(1, MAX_BINS),)),
     ] = None
     within: Within = None
 
@@ -355,7 +355,7 @@ def estimate_density(context: EstimateContext, arguments: DensityArguments) -> D
     clip = (numbers.low, numbers.high)
     if numbers.low == numbers.high or numbers.is_binary:
         raise UnsupportedQuery(
-            f"column {numbers.name!r} has no range to cut into bins; ask for its mean instead"
+            f"Column {numbers.name!r} has no range to divide into bins. Ask for its mean instead."
         )
     if bins is not None:
         number = _read_bins(bins)
@@ -371,7 +371,7 @@ def _read_bins(bins: object) -> int:
         return integer("bins", bins, low=1, high=MAX_BINS)
     except BadDeclaration:
         raise BadDeclaration(
-            f"bins must be None or a whole number from 1 to {MAX_BINS:,}, got {bins!r}"
+            f"`bins` must be None or an integer from 1 to {MAX_BINS:,}; got {bins!r}."
         ) from None
 
 
@@ -463,7 +463,7 @@ DENSITY: Final = StatisticSpec(
     name="density",
     arguments=DensityArguments,
     estimate=estimate_density,
-    summary="a histogram density of a column, with a band",
+    summary="a histogram density of a column, with a confidence band",
     details=(
         "``bins=None`` chooses the width privately, for a fifth of the cost. "
         "``within=(low, high)`` clips to narrower bounds than the declared ones."

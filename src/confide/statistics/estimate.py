@@ -93,8 +93,8 @@ class EstimateContext:
         plan = self.planner.plan(query, share)
         if not isinstance(plan.keys, DeclaredKeys):
             raise UnsupportedQuery(
-                "estimates are made of groups known beforehand, and this column has too many "
-                "values for that; declare a shorter range, or a Category"
+                "Estimates need declared group keys, and this column can have too many values. "
+                "Declare a shorter range, or a `Category`."
             )
         return plan
 
@@ -276,7 +276,7 @@ def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> NoisySums:
     value, so its totals are pure noise and are dropped.
     """
     if not isinstance(plan.keys, DeclaredKeys):
-        raise TypeError("statistics are asked of declared groups")
+        raise TypeError("Statistics need declared group keys.")
     table = NoisyMeasurement(plan.keys.groups, tuple(map(tuple, steps))).values(plan)
     kept = [index for index, group in enumerate(plan.keys.groups) if None not in group]
     groups = tuple(plan.keys.groups[index] for index in kept)
@@ -294,7 +294,7 @@ def _locate_total(plan: Plan, aggregate: AggregateCall) -> tuple[int, float]:
     statistic = next(one for one in plan.statistics if one.aggregate == aggregate)
     index = statistic.only_total
     if index is None or not function_of(aggregate).is_linear:
-        raise TypeError("only counts and plain sums are read")
+        raise TypeError("Only counts and plain sums can be read.")
     grid = plan.totals[index].grid
     return index, 1.0 if grid is None else float(grid.step)
 
@@ -426,7 +426,7 @@ class Estimate:
             f"{row['parameter']}: {row['value']:.5g} [{row['low']:.5g}, {row['high']:.5g}]"
             for row in self._rows()
         ]
-        return "\n".join([f"{self.title}, 95 % intervals; cost {self.cost}", *lines])
+        return "\n".join([f"{self.title}, 95% intervals; cost {self.cost}", *lines])
 
     def __repr__(self) -> str:
         return f"<{self}>"

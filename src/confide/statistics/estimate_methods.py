@@ -69,7 +69,8 @@ class EstimateMethods:
         price = Price.of(cost)
         if price.error is not None:
             raise UnsupportedQuery(
-                "how near an estimate is depends on the data; say epsilon= or share="
+                "The margin of error of an estimate depends on the data, so `error=` cannot set "
+                "its cost. Pass `epsilon=` or `share=`."
             )
         options = QueryOptions.of(fresh=fresh, key=key, confirm=confirm)
         return estimates.EstimateContext(self._executor, price, options, self.estimators)
@@ -91,11 +92,16 @@ class EstimateMethods:
         reused by name, so register a changed function under a new name.
         """
         if not isinstance(name, str) or not name.isidentifier():
-            raise BadDeclaration(f"an estimator needs a plain name, got {name!r}")
+            raise BadDeclaration(
+                "The name of an estimator must consist of letters, digits, and underscores, and "
+                f"not begin with a digit; got {name!r}."
+            )
         if self.analyst:
-            raise UnsupportedQuery("only the owner registers estimators")
+            raise UnsupportedQuery(
+                "Only the owner can register estimators. Ask the owner to register this one."
+            )
         if name in self.estimators:
-            raise BadDeclaration(f"there is an estimator {name!r} already; choose another name")
+            raise BadDeclaration(f"An estimator {name!r} already exists. Choose another name.")
         require_package("scipy", "Statistics need SciPy", '"confide[statistics]"')
         sample_and_aggregate.read_bounds(bounds)
         self.estimators[name] = (estimator, tuple(columns), bounds)

@@ -23,7 +23,7 @@ else:
 
 __all__ = [
     "FAMILIES",
-    "FAMILY_LIST",
+    "FAMILY_NAMES",
     "Family",
     "LikelihoodModel",
     "Scaled",
@@ -276,14 +276,18 @@ def _step_beta(shapes: Floats, target: Floats) -> Floats:
 
 def _gamma(low: float, high: float) -> Gamma:
     if high <= 0.0:
-        raise UnsupportedQuery("a gamma law needs values above 0; this column's bounds have none")
+        raise UnsupportedQuery(
+            "A gamma distribution needs values above 0, and this column's bounds allow none. "
+            "Choose another family or column."
+        )
     return Gamma(Scaled(max(low, 0.0), high), low if low > 0.0 else high * MIN_FRACTION)
 
 
 def _beta(low: float, high: float) -> Beta:
     if low < 0.0 or high > 1.0:
         raise UnsupportedQuery(
-            "a beta law is of values from 0 to 1; say within=(0, 1), or declare such bounds"
+            "A beta distribution needs values from 0 to 1. Pass `within=(0, 1)`, or declare these "
+            "bounds."
         )
     return Beta()
 
@@ -292,7 +296,10 @@ def _positive(
     kind: type[Poisson] | type[ExponentialDistribution], low: float, high: float
 ) -> Family:
     if high <= 0.0:
-        raise UnsupportedQuery("this law needs values above 0; this column's bounds have none")
+        raise UnsupportedQuery(
+            "This family needs values above 0, and this column's bounds allow none. Choose another "
+            "family or column."
+        )
     return kind(Scaled(max(low, 0.0), high))
 
 
@@ -310,7 +317,7 @@ def make_family(name: str, low: float, high: float) -> Family:
         case "beta":
             return _beta(low, high)
         case _:
-            raise UnsupportedQuery(f"there is no family {name!r}; {FAMILY_LIST}")
+            raise UnsupportedQuery(f"Unknown family {name!r}. Choose one of {FAMILY_NAMES}.")
 
 
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
@@ -321,9 +328,9 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "gamma": "shape, scale",
         "beta": "a, b",
         "bernoulli": "p",
-        "categorical": "one probability a value",
+        "categorical": "one probability per value",
         "multivariate-normal": "means and covariances",
     }
 )
 FAMILIES: Final = tuple(KINDS)
-FAMILY_LIST: Final = f"families are {', '.join(FAMILIES)}"
+FAMILY_NAMES: Final = ", ".join(FAMILIES)

@@ -103,7 +103,7 @@ def number_column(
             return Numbers(found, col(found).cast("int"), 0.0, 1.0, is_binary=True)
         case Category() | Text() | Date():
             raise UnsupportedQuery(
-                f"column {found!r} holds no numbers; name one declared as Int, Float or Bool"
+                f"Column {found!r} is not numeric. Use one that is declared as Int, Float, or Bool."
             )
         case _:
             assert_never(declared)
@@ -113,8 +113,8 @@ def number_column(
     low_end, high_end = max(bounds[0], within[0]), min(bounds[1], within[1])
     if low_end >= high_end:
         raise UnsupportedQuery(
-            f"({within[0]:.6g}, {within[1]:.6g}) lies outside the declared bounds of {found!r}; "
-            f"choose two numbers from {bounds[0]:.6g} to {bounds[1]:.6g}"
+            f"({within[0]:.6g}, {within[1]:.6g}) lies outside the declared bounds of {found!r}. "
+            f"Choose two numbers from {bounds[0]:.6g} to {bounds[1]:.6g}."
         )
     return Numbers(found, col(found).clip(low_end, high_end), low_end, high_end)
 
@@ -124,10 +124,10 @@ def read_within(within: object, name: str = "within") -> ClipRange:
     if within is None:
         return None
     if isinstance(within, str) or not isinstance(within, Sequence) or len(within) != 2:
-        raise BadDeclaration(f"{name} must be two numbers (low, high), got {within!r}")
+        raise BadDeclaration(f"`{name}` must be two numbers (low, high); got {within!r}.")
     low, high = (float(fraction(name, end, "two finite numbers")) for end in within)
     if low >= high:
-        raise BadDeclaration(f"{name} needs low < high, got {within!r}")
+        raise BadDeclaration(f"`{name}` must be two numbers with low < high; got {within!r}.")
     return low, high
 
 
@@ -184,7 +184,8 @@ def read_formula(context: EstimateContext, table: str, formula: str) -> Design:
     """
     if not isinstance(formula, str) or len(formula) > MAX_FORMULA_LENGTH or formula.count("~") != 1:
         raise UnsupportedQuery(
-            "a formula has one response and what explains it, such as 'cost ~ age + smoker'"
+            "A formula must have one response, a tilde, and explanatory columns, such as "
+            "'cost ~ age + smoker'."
         )
     left, right = (side.strip() for side in formula.split("~"))
     response = number_column(context, table, _read_name(left))
@@ -198,7 +199,7 @@ def read_formula(context: EstimateContext, table: str, formula: str) -> Design:
     names = [declared_column(context, table, name)[1] for name in used]
     if response.name in names:
         raise UnsupportedQuery(
-            f"{response.name!r} stands on both sides of the formula; leave it out on the right"
+            f"{response.name!r} is on both sides of the formula. Remove it from the right side."
         )
     return Design(
         " ".join(formula.split()),
@@ -213,8 +214,8 @@ def _read_terms(text: str) -> tuple[bool, list[tuple[str, ...]]]:
     """Return whether there is a constant, and the names of the factors of each term."""
     if not SUM_PATTERN.match(text):
         raise UnsupportedQuery(
-            "a formula has a column name after every + and -, and 1 for a constant alone, such as "
-            "'cost ~ age + smoker' or 'cost ~ 1'"
+            "The right side of a formula must be column names joined by + or -, or 1 for a "
+            "constant alone, such as 'cost ~ age + smoker' or 'cost ~ 1'."
         )
     has_intercept = True
     terms: list[tuple[str, ...]] = []
@@ -223,7 +224,9 @@ def _read_terms(text: str) -> tuple[bool, list[tuple[str, ...]]]:
         if piece in ("0", "1"):
             has_intercept = (piece == "1") == (sign != "-")
         elif sign == "-":
-            raise UnsupportedQuery("a formula adds up; only '- 1' takes something away")
+            raise UnsupportedQuery(
+                "Only the constant can be removed from a formula, by '- 1'. Join columns with +."
+            )
         elif "*" in piece:
             names = _read_factors(piece, "*")
             sizes = range(1, len(names) + 1)
@@ -236,15 +239,17 @@ def _read_terms(text: str) -> tuple[bool, list[tuple[str, ...]]]:
 def _read_factors(text: str, sign: str) -> tuple[str, ...]:
     names = tuple(_read_name(name) for name in text.split(sign))
     if len(names) > MAX_FACTORS:
-        raise UnsupportedQuery(f"at most {MAX_FACTORS} columns are multiplied, got {len(names)}")
+        raise UnsupportedQuery(
+            f"A product in a formula can have at most {MAX_FACTORS} columns; got {len(names)}."
+        )
     return names
 
 
 def _check_columns(number: int) -> None:
     if not 1 <= number <= MAX_COLUMNS:
         raise UnsupportedQuery(
-            f"a formula explains by 1 to {MAX_COLUMNS} columns, here {number:,}, the constant "
-            "among them; a Category column counts once for each value but the first"
+            f"A formula can have 1 to {MAX_COLUMNS} explanatory columns, including the constant; "
+            f"got {number:,}. A `Category` column counts once for each value but the first."
         )
 
 
@@ -252,8 +257,8 @@ def _read_name(text: str) -> str:
     name = text.strip()
     if not NAME_PATTERN.match(name):
         raise UnsupportedQuery(
-            "a formula is made of column names with + : * between them, such as "
-            f"'cost ~ age + smoker'; it cannot read {name[:40]!r}"
+            "A formula must consist of column names joined by +, :, or *, such as "
+            f"'cost ~ age + smoker'; got {name[:40]!r}."
         )
     return name
 

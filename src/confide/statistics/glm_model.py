@@ -95,13 +95,14 @@ def find_link(response: Numbers, family: str) -> Link:
     if family == "logistic":
         if not response.is_binary:
             raise UnsupportedQuery(
-                f"logistic regression explains a Bool or Int(0, 1) column; {response.name!r} is "
-                "neither"
+                "Logistic regression needs a response that is declared as Bool or Int(0, 1), and "
+                f"{response.name!r} is neither. Choose another response or family."
             )
         return _logistic()
     if response.low < 0.0 or response.high <= 0.0:
         raise UnsupportedQuery(
-            f"Poisson regression explains counts from 0 up; {response.name!r} may be below 0"
+            "Poisson regression needs a response that is at least 0, with an upper bound above 0. "
+            f"Declare such bounds for {response.name!r}, or choose another family."
         )
     return _poisson(response.high)
 

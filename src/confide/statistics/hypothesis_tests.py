@@ -172,7 +172,7 @@ class Comparison:
         low, high = self.interval()
         first, second = self.groups
         return (
-            f"{self.title}, {first} less {second}: {self.value:.5g} [{low:.5g}, {high:.5g}], "
+            f"{self.title}, {first} minus {second}: {self.value:.5g} [{low:.5g}, {high:.5g}], "
             f"p = {self.p_value:.3g}; cost {self.cost}"
         )
 
@@ -245,7 +245,7 @@ class ComparisonArguments:
     table: TableName
     column: ColumnName
     _: KW_ONLY
-    by: Annotated[str, Argument("a column of two groups", (NAME,))]
+    by: Annotated[str, Argument("a column with two values, which define the groups", (NAME,))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +253,8 @@ class IndependenceArguments:
     """The arguments of `independence`."""
 
     table: TableName
-    first: Annotated[str, Argument("a column of few values", (NAME,))]
-    second: Annotated[str, Argument("another column of few values", (NAME,))]
+    first: Annotated[str, Argument("a column with few values", (NAME,))]
+    second: Annotated[str, Argument("another column with few values", (NAME,))]
 
 
 def compare_means(context: EstimateContext, arguments: ComparisonArguments) -> Comparison:
@@ -288,7 +288,9 @@ def compare_proportions(context: EstimateContext, arguments: ComparisonArguments
     table, column, by = arguments.table, arguments.column, arguments.by
     numbers, group = _read_columns(context, table, column, by)
     if not numbers.is_binary:
-        raise UnsupportedQuery(f"a proportion is of a Bool or Int(0, 1) column, not {column!r}")
+        raise UnsupportedQuery(
+            f"A proportion needs a column that is declared as Bool or Int(0, 1); got {column!r}."
+        )
     rows = TableQuery(table).where(col(numbers.name).not_null(), col(group).not_null())
     query = rows.group_by(group, numbers.name).agg(**{ROWS: count()})
     charged = release_sums(context, "compare proportions", query)
@@ -328,11 +330,13 @@ def _read_columns(
     _, name, declared = declared_column(context, table, by)
     if count_values(declared) != 2:
         raise UnsupportedQuery(
-            "two groups are compared, so by= must be a Bool, or a Category or Int of two values, "
-            f"which {by!r} is not; name another column, or declare it so"
+            "Two groups are compared, so `by=` must be a Bool column, or a Category or Int column "
+            f"with two values; got {by!r}."
         )
     if name == numbers.name:
-        raise UnsupportedQuery(f"{name!r} cannot be compared by itself; name another column in by=")
+        raise UnsupportedQuery(
+            f"Column {name!r} cannot be compared by itself. Pass another column as `by=`."
+        )
     return numbers, name
 
 
@@ -361,9 +365,14 @@ def check_independence(context: EstimateContext, arguments: IndependenceArgument
     read = [_read_values(context, table, column) for column in columns]
     names, shape = [name for name, _ in read], (read[0][1], read[1][1])
     if names[0] == names[1]:
-        raise UnsupportedQuery("independence is of two different columns")
+        raise UnsupportedQuery(
+            f"A test of independence needs two different columns; got {names[0]!r} twice."
+        )
     if min(shape) < 2 or shape[0] * shape[1] > MAX_CELLS:
-        raise UnsupportedQuery(f"a table has at least 2 x 2 and at most {MAX_CELLS} cells")
+        raise UnsupportedQuery(
+            f"A test of independence needs at least 2 x 2 and at most {MAX_CELLS} cells; got "
+            f"{shape[0]} x {shape[1]}."
+        )
     rows = TableQuery(table).where(*(col(name).not_null() for name in names))
     charged = release_sums(context, "independence", rows.group_by(*names).agg(**{ROWS: count()}))
     sums = read_sums(charged.prepared, charged.noisy["steps"])
@@ -383,7 +392,8 @@ def _read_values(context: EstimateContext, table: str, column: str) -> tuple[str
     values = count_values(declared)
     if values is None:
         raise UnsupportedQuery(
-            f"independence is of Category, Bool or short Int columns, not {name!r}"
+            "A test of independence needs columns that are declared as Category, Bool, or Int; got "
+            f"{name!r}."
         )
     return name, values
 
@@ -456,7 +466,7 @@ COMPARE_PROPORTIONS: Final = StatisticSpec(
     name="compare_proportions",
     arguments=ComparisonArguments,
     estimate=compare_proportions,
-    summary="the difference in how often a column is true in two groups, with a p-value",
+    summary="the difference between two groups' proportions of true values, with a p-value",
     audit=_audit_proportions,
     trial="of two groups",
 )

@@ -36,7 +36,7 @@ from confide.statistics.estimate import (
 )
 from confide.statistics.families import (
     FAMILIES,
-    FAMILY_LIST,
+    FAMILY_NAMES,
     LikelihoodModel,
     divide,
     make_family,
@@ -227,19 +227,21 @@ def estimate_family(context: EstimateContext, arguments: FamilyArguments) -> Est
     columns = [given] if isinstance(given, str) else list(given)
     within = read_within(arguments.within)
     if family not in FAMILIES:
-        raise UnsupportedQuery(f"there is no family {family!r}; {FAMILY_LIST}")
+        raise UnsupportedQuery(f"Unknown family {family!r}. Choose one of {FAMILY_NAMES}.")
     if family in ("bernoulli", "categorical"):
         return _estimate_counts(context, table, columns, family)
     if family == "multivariate-normal":
         return _estimate_joint(context, table, columns, within)
     if len(columns) != 1:
-        raise UnsupportedQuery(f"a {family} law is of one column, got {len(columns)}")
+        raise UnsupportedQuery(
+            f"The family {family!r} needs exactly one column; got {len(columns)}."
+        )
     numbers = number_column(context, table, columns[0], within)
     model = make_family(family, numbers.low, numbers.high)
     query = plan_sums(table, [numbers.name], model.terms(numbers.term))
     charged = release_sums(context, family, query)
     sums = read_sums(charged.prepared, charged.noisy["steps"])
-    title = f"{family} law of {numbers.name}"
+    title = f"{family} distribution of {numbers.name}"
     solved, replicas = solve_sums(model, sums.values[0], sums.noise)
     return make_estimate(title, model.parameters, solved, replicas, charged, form="named")
 
@@ -269,14 +271,17 @@ def _estimate_joint(
     context: EstimateContext, table: str, columns: Sequence[str], within: ClipRange
 ) -> Estimate:
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
-        raise UnsupportedQuery("a multivariate normal law is of two or more different columns")
+        raise UnsupportedQuery(
+            "The family 'multivariate-normal' needs at least two columns, all different; got "
+            f"{len(columns)}, of which {len(set(columns))} are different."
+        )
     numbers = [number_column(context, table, name, within) for name in columns]
     model = MultivariateNormal(tuple(numbers))
     query = plan_sums(table, [one.name for one in numbers], model.terms())
     charged = release_sums(context, "multivariate-normal", query)
     sums = read_sums(charged.prepared, charged.noisy["steps"])
     solved, replicas = solve_sums(model, sums.values[0], sums.noise)
-    title = f"normal law of {', '.join(one.name for one in numbers)}"
+    title = f"normal distribution of {', '.join(one.name for one in numbers)}"
     return make_estimate(title, model.parameters, solved, replicas, charged, form="named")
 
 
@@ -285,16 +290,20 @@ def _estimate_counts(
 ) -> Estimate:
     """Return the probabilities of a column's values, from a noisy count of each value."""
     if len(columns) != 1:
-        raise UnsupportedQuery(f"a {family} law is of one column, got {len(columns)}")
+        raise UnsupportedQuery(
+            f"The family {family!r} needs exactly one column; got {len(columns)}."
+        )
     _, name, declared = declared_column(context, table, columns[0])
     is_binary, values = declared in (Bool(), Int(0, 1)), count_values(declared)
     if values is None or (family == "bernoulli" and not is_binary):
-        wanted = "Bool or Int(0, 1)" if family == "bernoulli" else "Category, Bool or a short Int"
-        raise UnsupportedQuery(f"a {family} law needs a column declared as {wanted}")
+        wanted = "Bool or Int(0, 1)" if family == "bernoulli" else "Category, Bool, or Int"
+        raise UnsupportedQuery(
+            f"The family {family!r} needs a column that is declared as {wanted}; got {name!r}."
+        )
     if not 1 <= values <= MAX_VALUES:
         raise UnsupportedQuery(
-            f"a categorical law is of 1 to {MAX_VALUES:,} values, and column {name!r} may have "
-            f"{values:,}; ask for counts by SQL, or declare fewer"
+            f"The family 'categorical' supports 1 to {MAX_VALUES:,} values, and column {name!r} "
+            f"can have {values:,}. Count the values with SQL, or declare fewer."
         )
     query = TableQuery(table).where(col(name).not_null()).group_by(name).agg(**{ROWS: count()})
     charged = release_sums(context, family, query)
@@ -304,7 +313,7 @@ def _estimate_counts(
         title = f"probability of {name}"
         return make_estimate(title, ("p",), parts[1:], moved[:, 1:], charged, form="named")
     names = tuple(str(group[0]) for group in sums.groups)
-    return make_estimate(f"law of {name}", names, parts, moved, charged, form="named")
+    return make_estimate(f"distribution of {name}", names, parts, moved, charged, form="named")
 
 
 def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
@@ -347,11 +356,11 @@ EXPONENTIAL_FAMILY: Final = StatisticSpec(
     name="exponential_family",
     arguments=FamilyArguments,
     estimate=estimate_family,
-    summary="the distribution of a family that fits best, with standard errors and intervals",
+    summary="the best-fitting distribution of a family, with standard errors and intervals",
     details=(
-        "Families are normal, poisson, exponential, gamma, beta, bernoulli, categorical and, for a "
-        "list of columns, multivariate-normal."
+        "Families are normal, poisson, exponential, gamma, beta, bernoulli, categorical, and, for "
+        "a list of columns, multivariate-normal."
     ),
     audit=_audit,
-    trial="a normal law",
+    trial="a normal distribution",
 )

@@ -123,7 +123,10 @@ def fit_linear(context: EstimateContext, table: str, design: Design, ridge: floa
     Checked: tests/statistics/test_regression.py.
     """
     if design.response.low == design.response.high:
-        raise UnsupportedQuery(f"{design.response.name!r} has one value only; nothing explains it")
+        raise UnsupportedQuery(
+            f"The response {design.response.name!r} can have only one value, so there is nothing "
+            "to explain. Choose another response, or declare wider bounds."
+        )
     moments = Moments(design)
     query = plan_sums(table, design.names, moments.terms())
     charged: ChargedEstimate[Plan] = release_sums(context, "linear", query)

@@ -58,7 +58,7 @@ class StatisticMethods(EstimateMethods):
         confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Density":
-        """Return a histogram density of a column, with a band.
+        """Return a histogram density of a column, with a confidence band.
 
         ``bins=None`` chooses the width privately, for a fifth of the cost. ``within=(low, high)``
         clips to narrower bounds than the declared ones.
@@ -83,7 +83,8 @@ class StatisticMethods(EstimateMethods):
     ) -> "Estimate":
         """Return quantiles of a column, such as ``[0.25, 0.5, 0.75]``; they never cross.
 
-        Several at once cost less than one by one. ``value`` is a list, or a number for one level.
+        Several levels together cost less than one by one. ``value`` is a list, or a number for one
+        level.
         """
         context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return quantiles.estimate_quantiles(
@@ -102,7 +103,7 @@ class StatisticMethods(EstimateMethods):
         confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Estimate":
-        """Return the mean of a column, with an interval for the population's.
+        """Return the mean of a column, with an interval for the population mean.
 
         ``bounds`` are narrower than the declared ones, or "private" to find them first, for a third
         of the cost, which helps if the declared bounds are loose.
@@ -163,9 +164,9 @@ class StatisticMethods(EstimateMethods):
         confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Estimate":
-        """Return the distribution of a family that fits best, with standard errors and intervals.
+        """Return the best-fitting distribution of a family, with standard errors and intervals.
 
-        Families are normal, poisson, exponential, gamma, beta, bernoulli, categorical and, for a
+        Families are normal, poisson, exponential, gamma, beta, bernoulli, categorical, and, for a
         list of columns, multivariate-normal.
         """
         context = self._context(want, fresh=fresh, key=key, confirm=confirm)
@@ -188,8 +189,8 @@ class StatisticMethods(EstimateMethods):
     ) -> "Estimate":
         """Return the coefficients of a regression such as ``"cost ~ age + smoker"``.
 
-        ``family`` is linear, logistic (the response is Bool or Int(0, 1)) or poisson (a count).
-        ``ridge`` shrinks the slopes of a linear regression.
+        ``family`` is linear, logistic (the response is Bool or Int(0, 1)), or poisson (a count).
+        ``ridge`` is a penalty that shrinks the slopes of a linear regression.
         """
         context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return regression.estimate_fit(
@@ -226,7 +227,7 @@ class StatisticMethods(EstimateMethods):
         confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> "Comparison":
-        """Return the difference in how often a column is true in two groups, with a p-value."""
+        """Return the difference between two groups' proportions of true values, with a p-value."""
         context = self._context(want, fresh=fresh, key=key, confirm=confirm)
         return hypothesis_tests.compare_proportions(
             context, hypothesis_tests.ComparisonArguments(table, column, by=by)

@@ -193,7 +193,10 @@ def estimate_covariance(context: EstimateContext, arguments: CovarianceArguments
     """Return variances and covariances of columns under a normal model; see `_estimate_moment`."""
     columns = list(arguments.columns)
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
-        raise UnsupportedQuery("a covariance is of two or more different columns")
+        raise UnsupportedQuery(
+            f"A covariance needs at least two columns, all different; got {len(columns)}, of which "
+            f"{len(set(columns))} are different."
+        )
 
     def terms(numbers: tuple[Numbers, ...]) -> list[Term]:
         return MultivariateNormal(numbers).terms()
@@ -220,7 +223,7 @@ def estimate_covariance(context: EstimateContext, arguments: CovarianceArguments
 def _read_bounds(bounds: Bounds) -> ClipRange:
     if isinstance(bounds, str) and bounds != PRIVATE:
         raise BadDeclaration(
-            f"bounds must be two numbers (low, high), {PRIVATE!r} or None, got {bounds!r}"
+            f"`bounds` must be two numbers (low, high), {PRIVATE!r}, or None; got {bounds!r}."
         )
     return None if isinstance(bounds, str) else read_within(bounds, "bounds")
 
@@ -349,7 +352,7 @@ MEAN: Final = StatisticSpec(
     name="mean",
     arguments=MomentArguments,
     estimate=estimate_mean,
-    summary="the mean of a column, with an interval for the population's",
+    summary="the mean of a column, with an interval for the population mean",
     details=(
         '``bounds`` are narrower than the declared ones, or "private" to find them first, for a '
         "third of the cost, which helps if the declared bounds are loose."

@@ -64,10 +64,10 @@ def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool
     single = isinstance(levels, str) or not isinstance(levels, Sequence | np.ndarray)
     listed: list[Any] = [levels] if single else list(levels)  # type: ignore[arg-type]
     if not 1 <= len(listed) <= MAX_LEVELS:
-        raise BadDeclaration(f"1 to {MAX_LEVELS} levels can be asked for, got {len(listed)}")
+        raise BadDeclaration(f"`levels` must have 1 to {MAX_LEVELS} items; got {len(listed)}.")
     read = [fraction("level", level, "a number between 0 and 1") for level in listed]
     if not all(0 < level < 1 for level in read):
-        raise BadDeclaration(f"levels must lie between 0 and 1, got {levels!r}")
+        raise BadDeclaration(f"`levels` must lie between 0 and 1, exclusive; got {levels!r}.")
     return [level.limit_denominator(10**6) for level in read], single
 
 
@@ -218,7 +218,8 @@ QUANTILES: Final = StatisticSpec(
     estimate=estimate_quantiles,
     summary="quantiles of a column, such as ``[0.25, 0.5, 0.75]``; they never cross",
     details=(
-        "Several at once cost less than one by one. ``value`` is a list, or a number for one level."
+        "Several levels together cost less than one by one. ``value`` is a list, or a number for "
+        "one level."
     ),
     audit=_audit,
     trial="a median",

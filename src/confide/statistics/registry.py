@@ -40,7 +40,7 @@ STATISTICS: Final[dict[str, StatisticSpec[Any]]] = {spec.name: spec for spec in 
 def register(spec: StatisticSpec[Any]) -> None:
     """Register a statistic; call this before you create an application or agent tools."""
     if spec.name in STATISTICS:
-        raise ValueError(f"there is a statistic called {spec.name} already")
+        raise ValueError(f"A statistic {spec.name!r} already exists. Choose another name.")
     STATISTICS[spec.name] = spec
 
 
@@ -48,7 +48,5 @@ def find_statistic(name: str) -> StatisticSpec[Any]:
     """Return the statistic with this name, or raise `UnknownName`."""
     found = STATISTICS.get(name) if isinstance(name, str) else None
     if found is None:
-        raise UnknownName(
-            f"there is no statistic {name!r}; statistics are: {', '.join(STATISTICS)}"
-        )
+        raise UnknownName(f"Unknown statistic {name!r}. Choose one of {', '.join(STATISTICS)}.")
     return found

@@ -24,11 +24,11 @@ class FitArguments:
     """The arguments of `fit`."""
 
     table: TableName
-    formula: Annotated[str, Argument('such as "cost ~ age + smoker"', (JsonText(2_000),))]
+    formula: Annotated[str, Argument('a formula such as "cost ~ age + smoker"', (JsonText(2_000),))]
     _: KW_ONLY
-    family: Annotated[str, Argument("linear, logistic or poisson", (NAME,))] = "linear"
+    family: Annotated[str, Argument("linear, logistic, or poisson", (NAME,))] = "linear"
     ridge: Annotated[
-        Number, Argument("how much the slopes of a linear fit shrink", (JsonNumber(0, 1e12),))
+        Number, Argument("ridge penalty on the slopes of a linear fit", (JsonNumber(0, 1e12),))
     ] = 0
 
 
@@ -42,13 +42,13 @@ def estimate_fit(context: EstimateContext, arguments: FitArguments) -> Estimate:
             return fit_linear(context, table, design, shrinking)
         case "logistic" | "poisson" if shrinking:
             raise UnsupportedQuery(
-                f"ridge= shrinks linear regressions, and this one is {family}; leave it out"
+                f"`ridge=` applies to linear regression only, and `family` is {family!r}. Omit it."
             )
         case "logistic" | "poisson":
             return fit_generalised(context, table, design, family)
         case _:
             raise UnsupportedQuery(
-                f"there is no regression {family!r}; families are linear, logistic and poisson"
+                f"Unknown family {family!r}. Choose one of linear, logistic, poisson."
             )
 
 
@@ -64,8 +64,8 @@ FIT: Final = StatisticSpec(
     estimate=estimate_fit,
     summary='the coefficients of a regression such as ``"cost ~ age + smoker"``',
     details=(
-        "``family`` is linear, logistic (the response is Bool or Int(0, 1)) or poisson (a count). "
-        "``ridge`` shrinks the slopes of a linear regression."
+        "``family`` is linear, logistic (the response is Bool or Int(0, 1)), or poisson (a count). "
+        "``ridge`` is a penalty that shrinks the slopes of a linear regression."
     ),
     audit=_audit,
     trial="a regression with one slope",

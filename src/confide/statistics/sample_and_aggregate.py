@@ -100,9 +100,9 @@ class Sampling:
     ) -> "Sampling":
         """Return a sampling, with the caller's arguments validated."""
         if method not in METHODS:
-            raise BadDeclaration(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+            raise BadDeclaration(f"`method` must be one of {', '.join(METHODS)}; got {method!r}.")
         if isinstance(columns, str) or not columns:
-            raise BadDeclaration(f"columns must be a list of column names, got {columns!r}")
+            raise BadDeclaration(f"`columns` must be a list of column names; got {columns!r}.")
         named = tuple(declared_column(context, table, column)[1] for column in columns)
         found = declared_column(context, table, columns[0])[0]
         if blocks is not None:
@@ -126,16 +126,16 @@ def read_bounds(bounds: Sequence[Any] | str | None) -> Bounds | None:
     """
     if bounds is None:
         raise BadDeclaration(
-            'an estimator needs bounds; give bounds="column" if its results lie within the '
-            "declared bounds of the column, or bounds=(low, high)"
+            'An estimator needs bounds. Pass `bounds="column"` if its results lie within the '
+            "declared bounds of the column, otherwise `bounds=(low, high)`."
         )
     if isinstance(bounds, str):
         if bounds == COLUMN:
             return None
-        raise BadDeclaration(f'bounds must be "column" or pairs (low, high), got {bounds!r}')
+        raise BadDeclaration(f'`bounds` must be "column" or pairs (low, high); got {bounds!r}.')
     listed = list(bounds)
     if not listed:
-        raise BadDeclaration("bounds must be pairs (low, high), one for each result, got none")
+        raise BadDeclaration("`bounds` must be pairs (low, high), one for each result; got none.")
     if len(listed) == 2 and not any(isinstance(end, Sequence) or end is None for end in listed):
         listed = [listed]
     return tuple(_read_pair(pair) for pair in listed)
@@ -150,14 +150,17 @@ def _bounds_of(context: EstimateContext, table: str, column: str) -> tuple[Fract
 def _read_pair(pair: Any) -> tuple[Fraction, Fraction]:
     """Return a pair of bounds as exact numbers, or raise BadDeclaration."""
     if isinstance(pair, str) or not isinstance(pair, Sequence) or len(pair) != 2:
-        raise BadDeclaration(f"bounds must be pairs (low, high), got {pair!r}")
+        raise BadDeclaration(f"`bounds` must be pairs (low, high); got {pair!r}.")
     low, high = (fraction("bounds", end, "pairs of finite numbers") for end in pair)
     if low >= high:
-        raise BadDeclaration(f"bounds need low < high, got {pair!r}")
+        raise BadDeclaration(f"`bounds` must be pairs with low < high; got {pair!r}.")
     if max(abs(low), abs(high)) > MAX_BOUND:
-        raise BadDeclaration(f"bounds must lie within 2^1000 of zero, got {pair!r}")
+        raise BadDeclaration(f"`bounds` must lie between -2^1000 and 2^1000; got {pair!r}.")
     if high - low < max(abs(low), abs(high), MIN_MAGNITUDE) * MIN_RELATIVE_WIDTH:
-        raise BadDeclaration(f"bounds must be farther apart, to leave room for steps, got {pair!r}")
+        raise BadDeclaration(
+            "`bounds` must be farther apart, because results between them are rounded to steps; "
+            f"got {pair!r}."
+        )
     return low, high
 
 
@@ -193,9 +196,10 @@ class BlockArguments:
         Sequence[Any] | str | None, Argument('pairs (low, high), one for each result, or "column"')
     ] = None
     blocks: Annotated[
-        int | None, Argument("how many blocks; left out, chosen", (JsonInteger(1, MAX_BLOCKS),))
+        int | None,
+        Argument("number of blocks; chosen privately if omitted", (JsonInteger(1, MAX_BLOCKS),)),
     ] = None
-    method: Annotated[str, Argument("window, mean or median")] = "window"
+    method: Annotated[str, Argument("window, mean, or median")] = "window"
     corrected: Annotated[bool | None, Argument("whether the bias is reduced")] = None
 
 
@@ -211,7 +215,10 @@ def estimate_blocks(context: EstimateContext, arguments: BlockArguments) -> Esti
     else:
         # Privacy: an analyst's function could exfiltrate rows.
         if context.executor.analyst:
-            raise UnsupportedQuery("only the owner's functions run on rows; name one of theirs")
+            raise UnsupportedQuery(
+                "An analyst cannot pass a function, because only the owner's functions can run on "
+                "rows. Pass the name of a registered estimator."
+            )
         context = replace(context, options=replace(context.options, fresh=True))
         function, name = arguments.estimator, _name_function(arguments.estimator)
         columns, bounds = arguments.columns or (), arguments.bounds
@@ -235,12 +242,12 @@ def _find_registered(
 ) -> tuple[Estimator, Sequence[str], Any]:
     """Return a registered estimator by its name, with its columns and bounds."""
     if name not in context.estimators:
-        known = ", ".join(sorted(context.estimators)) or "none so far"
-        raise UnknownName(f"there is no estimator {name!r}; registered are: {known}")
+        known = ", ".join(sorted(context.estimators)) or "none"
+        raise UnknownName(f"Unknown estimator {name!r}. Registered: {known}.")
     if arguments.columns is not None or arguments.bounds is not None:
         raise UnsupportedQuery(
-            "a registered estimator has the columns and bounds that the owner gave it; "
-            "leave columns= and bounds= out"
+            "The owner has set the columns and bounds of a registered estimator. Omit `columns=` "
+            "and `bounds=`."
         )
     return context.estimators[name]
 
@@ -248,7 +255,9 @@ def _find_registered(
 def _name_function(function: object) -> str:
     """Return the qualified name of a function, which the ledger records with its cost."""
     if not callable(function):
-        raise BadDeclaration(f"estimator must be a function or a registered name, got {function!r}")
+        raise BadDeclaration(
+            f"`estimator` must be a function or a registered name; got {function!r}."
+        )
     kind = type(function)
     inside = getattr(function, "__module__", None) or kind.__module__
     named = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
@@ -443,7 +452,7 @@ SAMPLE_AND_AGGREGATE: Final = StatisticSpec(
         "few times n^(1/4) units. ``method`` is window, mean, or median. ``corrected=True`` "
         'removes bias of order 1 / rows; None does so if the bounds are "column".'
     ),
-    remote_summary="an estimate by an estimator that the owner registered, by its name",
+    remote_summary="the estimate of a registered estimator, by its name",
     audit=_audit,
-    trial="the largest of each block",
+    trial="the largest value of each block",
 )

@@ -44,8 +44,8 @@ class StatisticSpec(Generic[A]):
         names = [field.name for field in self.fields]
         if not self.name.isidentifier() or names[:1] != ["table"] or RESERVED & set(names):
             raise ValueError(
-                f"the statistic {self.name!r} needs an identifier as its name and arguments that "
-                f"begin with table and are not among {', '.join(sorted(RESERVED))}"
+                f"The name of statistic {self.name!r} must be an identifier, and its arguments "
+                f"must begin with `table` and not include any of {', '.join(sorted(RESERVED))}."
             )
 
     @property
@@ -68,5 +68,7 @@ class StatisticSpec(Generic[A]):
             inspect.signature(self.arguments).bind(**given)
         except TypeError as error:
             listed = ", ".join(field.name for field in self.fields)
-            raise BadDeclaration(f"{self.name} takes {listed}: {error}") from None
+            raise BadDeclaration(
+                f"Wrong arguments for `{self.name}`: {error}. It takes {listed}."
+            ) from None
         return self.arguments(**given)
