@@ -34,5 +34,5 @@ def open_stub() -> FastAPI:
     table = cf.Table("visits", rows, unit=cf.ROW, columns={"ward": cf.Category(["A", "B"])})
     stub = Stub([table], budget=cf.Budget(1))
     stub.__dict__["answer"] = cf.Curator.sql(stub, COUNT, share="1%")
-    service = ServerSettings(requests_per_minute=1_000_000, questions_at_once=100)
+    service = ServerSettings(requests_per_minute=1_000_000, max_concurrent_queries=100)
     return make_app(stub, TokenStore(open_tables(os.environ["CONFIDE_LEDGER"])), service)

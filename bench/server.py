@@ -52,7 +52,7 @@ epsilon = 2
 url = "{address}"
 [server]
 requests_per_minute = 1000000
-questions_at_once = 100
+max_concurrent_queries = 100
 [tables.visits]
 source = "visits.csv"
 unit = "pid"

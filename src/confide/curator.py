@@ -221,13 +221,13 @@ class Curator(StatisticMethods, WatchMethods):
         options = QueryOptions.of(fresh=fresh, key=key, confirm=confirm)
         return self._answer(query, Price.of(want), options)
 
-    def kept(self, query: str | TableQuery) -> Answer | None:
+    def find_answer(self, query: str | TableQuery) -> Answer | None:
         """Return the stored answer that is free for the caller, or None."""
         payable = self._payable(query)
         found = self._executor.match(payable, None, QueryOptions()).settlement
         return None if found is None else _restore_answer(self._executor, payable, found)
 
-    def recall(self, entry: int) -> Answer | None:
+    def answer(self, entry: int) -> Answer | None:
         """Return the stored answer of a ledger entry, for free.
 
         Return None if the entry has no answer, if it paid for something other than one query, or if

@@ -192,7 +192,7 @@ def stored_by(name: str) -> tuple[list[str], list[str]]:
         ),
         "release": lambda: curator.release([count], share=0.01),
         "choose": lambda: curator.choose(["a"], {"a": "SELECT COUNT(*) FROM v"}, share=0.01),
-        "watch": lambda: curator.keep_watch(3, share=0.01, label="x"),
+        "watch": lambda: curator.durable_watch(3, share=0.01, label="x"),
         "mean": lambda: curator.mean("v", "f", share=0.01),
         "private bounds": lambda: curator.mean("v", "f", bounds="private", share=0.01),
         "variance": lambda: curator.variance("v", "f", share=0.01),

@@ -27,7 +27,7 @@ METHODS: Final[dict[str, Callable[..., Any]]] = {
     "choose": lambda c, **w: c.choose(["all", "old"], {"all": TOTAL, "old": OLD}, **w),
     "release": lambda c, **w: c.release([TOTAL, OLD], **w),
     "watch": lambda c, **w: c.watch(10, **w),
-    "keep_watch": lambda c, **w: c.keep_watch(10, **w),
+    "durable_watch": lambda c, **w: c.durable_watch(10, **w),
     "density": lambda c, **w: c.density("visits", "age", **w),
     "quantiles": lambda c, **w: c.quantiles("visits", "age", 0.5, **w),
     "mean": lambda c, **w: c.mean("visits", "age", **w),

@@ -49,7 +49,7 @@ def states(curator: Curator) -> list[dict[str, Any]]:
 
 def test_processes_share_one_session(pair: tuple[Curator, Curator]) -> None:
     """A process that resumes a session continues where the others left off, and pays nothing."""
-    one = pair[0].keep_watch(20, above=3, share="1/2")
+    one = pair[0].durable_watch(20, above=3, share="1/2")
     other = pair[1].resume_watch(one.receipt.entry)
     told = [
         watch.ask(younger(age))
@@ -71,12 +71,12 @@ def test_the_noisy_threshold_is_drawn_once() -> None:
     The scale is above 10^5, so five sessions have the same draw once in 10^20 runs.
     """
     curator = open_curator(budget=Budget(1))
-    watch = curator.keep_watch(10**6, above=2, share="1/100")
+    watch = curator.durable_watch(10**6, above=2, share="1/100")
     for age in range(4):
         watch.ask(younger(age))
     first = {state["secret"] for state in states(curator)}
     for _ in range(4):
-        curator.keep_watch(10**6, above=2, share="1/100")
+        curator.durable_watch(10**6, above=2, share="1/100")
 
     assert 1 == len(first)
     assert 1 < len({state["secret"] for state in states(curator)})
@@ -86,7 +86,7 @@ def test_digests_hide_the_noisy_threshold() -> None:
     """Sessions in equal states have different seals, since each covers 256 secret bits."""
     curator = open_curator()
     for _ in range(2):
-        curator.keep_watch(20, share="1/4")
+        curator.durable_watch(20, share="1/4")
     one, other = states(curator)
     blinds = {one.pop("blind"), other.pop("blind")}
     lines = [json.loads(line) for line in curator.ledger.export()]
@@ -99,19 +99,19 @@ def test_digests_hide_the_noisy_threshold() -> None:
 
 def test_a_key_finds_its_session_again(pair: tuple[Curator, Curator]) -> None:
     """The same key opens one session, in any process, and pays once."""
-    one = pair[0].keep_watch(20, share="1/2", key="k")
-    again = pair[1].keep_watch(20, share="1/2", key="k")
+    one = pair[0].durable_watch(20, share="1/2", key="k")
+    again = pair[1].durable_watch(20, share="1/2", key="k")
 
     assert one.receipt == again.receipt
     assert (False, True) == (one.reused, again.reused)
     assert Fraction(1, 2) == pair[0].budget.spent.share
     with pytest.raises(KeyUsed):
-        pair[0].keep_watch(21, share="1/2", key="k")
+        pair[0].durable_watch(21, share="1/2", key="k")
 
 
 def test_a_repeated_key_returns_the_same_answer(pair: tuple[Curator, Curator]) -> None:
     """A repeated key uses up no answer, even later and elsewhere; it belongs to one query."""
-    one = pair[0].keep_watch(20, above=3, share="1/2")
+    one = pair[0].durable_watch(20, above=3, share="1/2")
     other = pair[1].resume_watch(one.receipt.entry)
     first = one.ask(younger(30), key="k")
     one.ask(younger(5), key="other")
@@ -127,7 +127,7 @@ def test_a_key_survives_a_crash_before_it_is_remembered(
     pair: tuple[Curator, Curator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a crash right after an answer was stored, its key still returns that answer."""
-    one = pair[0].keep_watch(20, above=2, share="1/2")
+    one = pair[0].durable_watch(20, above=2, share="1/2")
     with monkeypatch.context() as patched:
         patched.setattr(pair[0].ledger, "remember", lambda *_: None)
         one.ask(younger(30), key="k")
@@ -142,7 +142,7 @@ def test_concurrent_queries_share_the_remaining_answers(where: str, tmp_path: Pa
     """Eight concurrent queries of a session get exactly as many answers above as were paid for."""
     curators = [open_curator(tmp_path / "ledger.db") for _ in range(2)]
     curators = curators if where == "disk" else [open_curator()] * 2
-    watch = curators[0].keep_watch(5, above=3, share="1/4")
+    watch = curators[0].durable_watch(5, above=3, share="1/4")
     ends = [one.resume_watch(watch.receipt.entry) for one in curators * 4]
     answers: list[bool] = []
 
@@ -166,7 +166,7 @@ def test_concurrent_queries_share_the_remaining_answers(where: str, tmp_path: Pa
 def test_the_loser_of_a_race_compares_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A draw whose step was taken by another process is discarded, and the next step answers."""
     curator = open_curator()
-    one = curator.keep_watch(20, above=2, share="1/4")
+    one = curator.durable_watch(20, above=2, share="1/4")
     other, run, faster = curator.resume_watch(one.receipt.entry), DuckDB.run, [True]
 
     def race(engine: DuckDB, measurement: Measurement, hold: Hold) -> Sealed:
@@ -186,7 +186,7 @@ def test_a_session_continues_after_a_crash(
     pair: tuple[Curator, Curator], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a failed reading, the session continues, even with another query, at no cost."""
-    one = pair[0].keep_watch(20, above=1, share="1/4")
+    one = pair[0].durable_watch(20, above=1, share="1/4")
 
     def fail(engine: DuckDB, measurement: Measurement, hold: Hold) -> Sealed:
         raise Fault("power cut")
@@ -215,7 +215,7 @@ STRANGERS: Final[dict[str, Change]] = {
 def test_a_session_is_resumed_only_by_its_analyst(who: str, tmp_path: Path) -> None:
     """For other analysts, an entry that is a session and a missing entry look the same."""
     ana = open_curator(tmp_path / "ledger.db", limits=LIMITS).as_analyst("ana")
-    entry = ana.keep_watch(20, share="1/4").receipt.entry
+    entry = ana.durable_watch(20, share="1/4").receipt.entry
     ana.sql(younger(3), share="1/100")
     stranger = STRANGERS[who](tmp_path / "ledger.db")
     for number in (entry, entry + 2, entry + 999):
@@ -230,7 +230,7 @@ def test_only_a_stored_session_can_be_resumed() -> None:
     curator = open_curator()
     answer = curator.sql(younger(3), share="1/100").receipt.entry
     alone = curator.watch(20, share="1/100", key="k").receipt.entry
-    curator.keep_watch(20, share="1/100").ask(younger(3))
+    curator.durable_watch(20, share="1/100").ask(younger(3))
     step = list(curator.ledger.entries())[-1].number
     for entry in (answer, step):
         with pytest.raises(UnsupportedQuery, match="not one of your watches"):
@@ -238,12 +238,12 @@ def test_only_a_stored_session_can_be_resumed() -> None:
     with pytest.raises(KeyUsed, match="process that opened it"):
         curator.resume_watch(alone)
     with pytest.raises(KeyUsed, match="process that opened it"):
-        curator.keep_watch(20, share="1/100", key="k")
+        curator.durable_watch(20, share="1/100", key="k")
 
 
 def test_a_closed_session_reveals_nothing_more(pair: tuple[Curator, Curator]) -> None:
     """Closing a session ends it for everyone, refunds nothing, and can be repeated."""
-    one = pair[0].keep_watch(20, above=2, share="1/4")
+    one = pair[0].durable_watch(20, above=2, share="1/4")
     one.ask(younger(5), key="k")
     one.close()
     one.close()
@@ -258,7 +258,7 @@ def test_a_closed_session_reveals_nothing_more(pair: tuple[Curator, Curator]) ->
 def test_a_session_has_a_maximum_number_of_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Free answers use space in the ledger, so their number is limited."""
     monkeypatch.setattr(watches, "MAX_STEPS", 2)
-    watch = open_curator().keep_watch(20, share="1/4")
+    watch = open_curator().durable_watch(20, share="1/4")
     told = [watch.ask(younger(age)) for age in (3, 5)]
     with pytest.raises(UnsupportedQuery, match="Open a new watch"):
         watch.ask(younger(3))
@@ -268,7 +268,7 @@ def test_a_session_has_a_maximum_number_of_queries(monkeypatch: pytest.MonkeyPat
 
 def test_noise_of_another_split_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session with a changed noise distribution is refused."""
-    watch = open_curator().keep_watch(20, share="1/4")
+    watch = open_curator().durable_watch(20, share="1/4")
     monkeypatch.setattr("confide.mechanisms.sparse_vector._best_ratio", lambda _: Fraction(7))
     with pytest.raises(UnsupportedQuery, match="with other noise"):
         watch.ask(younger(30))
@@ -277,6 +277,6 @@ def test_noise_of_another_split_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
 def test_half_widths_are_those_of_any_watch() -> None:
     """A stored watch is as accurate as one that lives in a process."""
     curator = open_curator(budget=Budget(1))
-    one, other = curator.watch(5, share="1/4"), curator.keep_watch(5, share="1/4")
+    one, other = curator.watch(5, share="1/4"), curator.durable_watch(5, share="1/4")
 
     assert one.half_width(0.9) == other.half_width(0.9)

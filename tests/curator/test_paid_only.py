@@ -25,7 +25,7 @@ METHODS: Final[dict[str, Method]] = {
     "select": lambda one, **said: one.sql(TOP, **ONE, **said),
     "choose": lambda one, **said: one.choose(["n", "s"], {"n": COUNT, "s": SUM}, **ONE, **said),
     "release": lambda one, **said: one.release([COUNT, SUM], **ONE, **said)[0],
-    "watch": lambda one, **said: one.keep_watch(5, **ONE, **said),
+    "watch": lambda one, **said: one.durable_watch(5, **ONE, **said),
     "mean": lambda one, **said: one.mean("t", "x", **ONE, **said),
     "quantiles": lambda one, **said: one.quantiles("t", "x", [0.5], **ONE, **said),
 }

@@ -248,7 +248,7 @@ def test_answers_are_shared_if_declared(reuse: str, *, is_free: bool) -> None:
     first = curator.as_analyst("ana").sql(COUNT, share="1%")
     bob = curator.as_analyst("bob")
 
-    assert is_free is (bob.kept(COUNT) is not None)
+    assert is_free is (bob.find_answer(COUNT) is not None)
     assert is_free is bob.preview(COUNT, share="1%").reused
     second = bob.sql(COUNT, share="1%")
     assert is_free is second.reused

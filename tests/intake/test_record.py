@@ -59,7 +59,7 @@ def spend(curator: cf.Curator) -> None:
     curator.sql("SELECT age FROM visits GROUP BY age ORDER BY COUNT(*) DESC LIMIT 1", share="5%")
     curator.release([TOTAL, "SELECT SUM(age) AS s FROM visits"], share="5%")
     curator.choose(["a", "b"], {"a": TOTAL, "b": TOTAL}, share="5%")
-    watch = curator.keep_watch(10, share="5%")
+    watch = curator.durable_watch(10, share="5%")
     watch.ask(TOTAL)
     curator.mean("visits", "age", share="5%")
 

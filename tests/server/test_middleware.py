@@ -175,7 +175,7 @@ def test_concurrent_queries_are_limited_per_caller(
         return run(self, *given)
 
     monkeypatch.setattr(DuckDB, "run", slowly)
-    with open_house(tmp_path, questions_at_once=1) as house, ThreadPoolExecutor(1) as pool:
+    with open_house(tmp_path, max_concurrent_queries=1) as house, ThreadPoolExecutor(1) as pool:
         first = pool.submit(house.post, "/v1/query", ASK)
         assert started.wait(TIMEOUT)
         second = house.post("/v1/query", {**ASK, "fresh": True})
@@ -198,7 +198,7 @@ def test_a_slow_query_can_be_fetched_later(tmp_path: Path, monkeypatch: pytest.M
         return run(self, *given)
 
     monkeypatch.setattr(DuckDB, "run", slowly)
-    with open_house(tmp_path, longest_wait="200ms") as house:
+    with open_house(tmp_path, max_wait="200ms") as house:
         early = house.post("/v1/query", {**ASK, "key": "k"})
         go.set()
         deadline = time.monotonic() + TIMEOUT
@@ -224,7 +224,7 @@ def test_shutdown_waits_for_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         return run(self, *given)
 
     monkeypatch.setattr(DuckDB, "run", slowly)
-    with open_house(tmp_path, longest_wait="100ms") as house:
+    with open_house(tmp_path, max_wait="100ms") as house:
         early = house.post("/v1/query", ASK)
         Timer(0.5, go.set).start()
 
@@ -257,7 +257,7 @@ class Sleeper:
 def test_responses_are_sent_at_multiples_of_the_period(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With answer_after, no response to a POST is early: answered, refused, or malformed."""
+    """With response_interval, no response to a POST is early: answered, refused, or malformed."""
     clock, run, left = Sleeper(), DuckDB.run, list[float]()
 
     def slowly(self: DuckDB, *given: Any) -> Any:
@@ -267,7 +267,7 @@ def test_responses_are_sent_at_multiples_of_the_period(
     monkeypatch.setattr(middleware, "asyncio", clock)
     monkeypatch.setattr(DuckDB, "run", slowly)
     bodies = [ASK, {"sql": "SELECT MAX(age) FROM visits", "share": 0.01}, {"nonsense": 1}]
-    with open_house(tmp_path, answer_after="500ms") as house:
+    with open_house(tmp_path, response_interval="500ms") as house:
 
         async def run_request(scope: Any, receive: Any, send: Any) -> None:
             async def arrive() -> Any:

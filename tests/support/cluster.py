@@ -26,7 +26,7 @@ url = "{address}"
 
 [server]
 requests_per_minute = 100000
-questions_at_once = 8
+max_concurrent_queries = 8
 
 [tables.visits]
 source = "visits.csv"

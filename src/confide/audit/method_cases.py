@@ -154,24 +154,24 @@ def _ask_trial(table: Table, epsilon: float) -> Trial:
     return "a count, made in Python", run_query
 
 
-def _kept_trial(table: Table, epsilon: float) -> Trial:
+def _find_answer_trial(table: Table, epsilon: float) -> Trial:
     text = count_all(table)
 
     def run_query(curator: Curator) -> list[float]:
         curator.sql(text, epsilon=epsilon, fresh=True)
-        kept = curator.kept(text)
-        return [] if kept is None else _numbers(kept)
+        found = curator.find_answer(text)
+        return [] if found is None else _numbers(found)
 
     return "a count that was asked before", run_query
 
 
-def _recall_trial(table: Table, epsilon: float) -> Trial:
+def _answer_trial(table: Table, epsilon: float) -> Trial:
     text = count_all(table)
 
     def run_query(curator: Curator) -> list[float]:
         entry = curator.sql(text, epsilon=epsilon, fresh=True).receipt.entry
-        results = curator.recall(entry)
-        return [] if results is None else _numbers(results)
+        found = curator.answer(entry)
+        return [] if found is None else _numbers(found)
 
     return "a count, by its entry in the ledger", run_query
 
@@ -218,17 +218,17 @@ def _watch(
     return (session.ask(text) for text in scores)
 
 
-def _keep_watch(
+def _durable_watch(
     curator: Curator, threshold: int, epsilon: float, scores: Sequence[str]
 ) -> Iterator[bool]:
-    session = curator.keep_watch(threshold, epsilon=epsilon)
+    session = curator.durable_watch(threshold, epsilon=epsilon)
     return (session.ask(text) for text in scores)
 
 
 def _resume_watch(
     curator: Curator, threshold: int, epsilon: float, scores: Sequence[str]
 ) -> Iterator[bool]:
-    entry = curator.keep_watch(threshold, epsilon=epsilon).receipt.entry
+    entry = curator.durable_watch(threshold, epsilon=epsilon).receipt.entry
     return (curator.resume_watch(entry).ask(text) for text in scores)
 
 
@@ -287,11 +287,11 @@ METHODS: Final[dict[str, Callable[[Table, float], Trial | None]]] = {
     "sql": _sql_trial,
     "sql, selection": _selection_trial,
     "ask": _ask_trial,
-    "kept": _kept_trial,
-    "recall": _recall_trial,
+    "find_answer": _find_answer_trial,
+    "answer": _answer_trial,
     "choose": _choose_trial,
     "watch": _watch_trial(_watch),
-    "keep_watch": _watch_trial(_keep_watch),
+    "durable_watch": _watch_trial(_durable_watch),
     "resume_watch": _watch_trial(_resume_watch),
     "release": _release_trial,
     "estimate": _by_name_trial,

@@ -33,7 +33,7 @@ from confide.release.formatting import (
 if TYPE_CHECKING:
     from confide.client import Connection
 
-__all__ = ["PriceOptions", "answer_question", "explain_question", "preview_question"]
+__all__ = ["PriceOptions", "answer_query", "explain_query", "preview_query"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class PriceOptions:
         return {**named, "confidence": self.confidence}
 
 
-def preview_question(
+def preview_query(
     console: Console, question: str, config: Path, want: PriceOptions, *, url: str | None = None
 ) -> None:
     """Print the cost of an answer and the half-width of each column."""
@@ -90,7 +90,7 @@ def preview_question(
     print_message(console, f"{new} {share} of the budget (epsilon {epsilon}); noise: {kinds}")
 
 
-def explain_question(console: Console, question: str, config: Path, want: PriceOptions) -> None:
+def explain_query(console: Console, question: str, config: Path, want: PriceOptions) -> None:
     """Print what a query would do, one sentence per line; the price options may be omitted."""
     supposed = _default_price(console, want)
     found = _open_here(config).explain(question, **supposed.given())
@@ -106,7 +106,7 @@ def _default_price(console: Console, want: PriceOptions) -> PriceOptions:
     return replace(want, share="1%")
 
 
-def answer_question(
+def answer_query(
     question: str,
     config: Path,
     want: PriceOptions,

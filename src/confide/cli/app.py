@@ -225,7 +225,7 @@ def preview(
 ) -> None:
     """Show what an answer would cost and how far off it would be; spends nothing."""
     want = analysts.PriceOptions(epsilon, share, error, confidence)
-    analysts.preview_question(Console(), question, config, want, url=url)
+    analysts.preview_query(Console(), question, config, want, url=url)
 
 
 @app.command()
@@ -239,7 +239,7 @@ def explain(
     config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Say in sentences what a question would do; reads no row and spends nothing."""
-    analysts.explain_question(
+    analysts.explain_query(
         Console(), question, config, analysts.PriceOptions(epsilon, share, error, confidence)
     )
 
@@ -271,7 +271,7 @@ def sql(
     """Ask a question and pay for the answer."""
     want = analysts.PriceOptions(epsilon, share, error, confidence)
     options: dict[str, Any] = {"key": key, "fresh": fresh, "confirm": yes}
-    analysts.answer_question(question, config, want, options, form=form.value, plot=plot, url=url)
+    analysts.answer_query(question, config, want, options, form=form.value, plot=plot, url=url)
 
 
 @app.command()

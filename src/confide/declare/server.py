@@ -24,37 +24,37 @@ MAX_WORKERS: Final = 64
 class ServerSettings:
     """Settings of the server; times are in seconds.
 
-    ``answer_after`` delays every answer and every refusal until a multiple of that time has passed;
-    0 means no delay. After ``longest_wait``, the caller of a running query is asked to retry later.
+    ``response_interval`` delays every answer and every refusal until a multiple of that time has
+    passed; 0 means no delay. After ``max_wait``, the caller of a running query must retry later.
     ``requests_per_minute`` applies to all ``workers`` together; `confide serve` sets the number of
-    workers. ``questions_at_once`` is the number of queries that may run at the same time, and
-    ``largest_body`` the size limit of a request in bytes.
+    workers. ``max_concurrent_queries`` is the number of queries that may run at the same time, and
+    ``max_body_size`` the size limit of a request in bytes.
     """
 
-    answer_after: Fraction = Fraction(0)
-    longest_wait: Fraction = Fraction(60)
+    response_interval: Fraction = Fraction(0)
+    max_wait: Fraction = Fraction(60)
     requests_per_minute: int = 600
-    questions_at_once: int = 4
-    largest_body: int = 256 * 1024
+    max_concurrent_queries: int = 4
+    max_body_size: int = 256 * 1024
     allowed_origins: tuple[str, ...] = ()
     workers: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("answer_after", "longest_wait"):
+        for name in ("response_interval", "max_wait"):
             object.__setattr__(self, name, read_duration(name, getattr(self, name)))
         object.__setattr__(self, "allowed_origins", read_origins("", self.allowed_origins))
         integer("requests_per_minute", self.requests_per_minute, low=1, high=MAX_RATE)
-        integer("questions_at_once", self.questions_at_once, low=1, high=MAX_RATE)
+        integer("max_concurrent_queries", self.max_concurrent_queries, low=1, high=MAX_RATE)
         integer("workers", self.workers, low=1, high=MAX_WORKERS)
-        integer("largest_body", self.largest_body, low=1_024, high=MAX_BODY_SIZE)
-        if not self.longest_wait:
-            raise BadDeclaration('`longest_wait` must be greater than 0, such as "60s".')
+        integer("max_body_size", self.max_body_size, low=1_024, high=MAX_BODY_SIZE)
+        if not self.max_wait:
+            raise BadDeclaration('`max_wait` must be greater than 0, such as "60s".')
 
 
 def read_duration(name: str, value: object) -> Fraction:
     """Return a duration in seconds, written as "2s", "500ms", or "1min".
 
-    >>> read_duration("answer_after", "500ms")
+    >>> read_duration("response_interval", "500ms")
     Fraction(1, 2)
     """
     if isinstance(value, Fraction) and value >= 0:

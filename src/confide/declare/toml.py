@@ -193,11 +193,11 @@ PUBLIC_TABLE: Final = {
     "version": Field(_version),
 }
 SERVER: Final = {
-    "answer_after": Field(read_duration),
-    "longest_wait": Field(read_duration),
+    "response_interval": Field(read_duration),
+    "max_wait": Field(read_duration),
     "requests_per_minute": Field(_positive_integer),
-    "questions_at_once": Field(_positive_integer),
-    "largest_body": Field(_positive_integer),
+    "max_concurrent_queries": Field(_positive_integer),
+    "max_body_size": Field(_positive_integer),
     "allowed_origins": Field(read_origins),
 }
 HOLDOUT: Final = {

@@ -41,8 +41,8 @@ __all__ = [
     "DurableWatch",
     "Threshold",
     "Watch",
+    "durable_watch",
     "exhausted_error",
-    "keep_watch",
     "open_watch",
     "resume_watch",
 ]
@@ -231,7 +231,7 @@ def open_watch(
     """Return a session, charged in full when it is opened.
 
     A key opens one session only. Its noise exists only in this process, so the session cannot be
-    resumed elsewhere; a session of `keep_watch` can.
+    resumed elsewhere; a session of `durable_watch` can.
     """
     request = executor.open(executor.identify_terms(threshold.terms), replace(options, fresh=True))
     if request.settlement is not None:
@@ -414,7 +414,7 @@ class DurableWatch:
         return self._threshold.open(granted, self._executor.entropy)
 
 
-def keep_watch(
+def durable_watch(
     executor: Executor,
     threshold: Threshold,
     price: Price,

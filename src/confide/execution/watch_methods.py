@@ -12,7 +12,7 @@ from confide.execution.watch import (
     DurableWatch,
     Threshold,
     Watch,
-    keep_watch,
+    durable_watch,
     open_watch,
     resume_watch,
 )
@@ -54,7 +54,7 @@ class WatchMethods:
         options = QueryOptions.of(key=key, confirm=confirm)
         return open_watch(self._executor, checked, Price.of(want), options)
 
-    def keep_watch(
+    def durable_watch(
         self,
         threshold: Number,
         above: int = 1,
@@ -74,15 +74,15 @@ class WatchMethods:
         """
         checked = self._threshold(threshold, above, sensitivity, signed=signed)
         price, options = Price.of(want), QueryOptions.of(key=key, confirm=confirm)
-        return keep_watch(self._executor, checked, price, options, label)
+        return durable_watch(self._executor, checked, price, options, label)
 
     def resume_watch(self, entry: int) -> DurableWatch:
-        """Return the session that `keep_watch` opened with this ledger entry; resuming is free."""
+        """Return the session that `durable_watch` opened at this ledger entry; it costs nothing."""
         found = resume_watch(self._executor, entry)
         if found is None:
             raise UnsupportedQuery(
                 f"Entry {entry} is not one of your watches under this declaration. Open one with "
-                "`keep_watch`; its receipt has the entry."
+                "`durable_watch`; its receipt has the entry."
             )
         return found
 

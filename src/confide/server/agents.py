@@ -16,7 +16,7 @@ from confide.mcp import RequestBody, ToolBackend, make_tools
 from confide.server import requests
 from confide.server import service as operations
 from confide.server.auth import MAX_TOKEN_LENGTH, validate_request
-from confide.server.routes import answer_question, price_args_of
+from confide.server.routes import answer_query, price_args_of
 from confide.server.serialization import (
     show_budget,
     show_entry,
@@ -65,7 +65,7 @@ class ServiceBackend:
     def ask(self, body: RequestBody) -> dict[str, Any]:
         """Return the answer to a query, and charge for it."""
         request = validate_request(QUERY_ADAPTER, body)
-        return self._run(lambda: answer_question(self._service, self._caller, request))
+        return self._run(lambda: answer_query(self._service, self._caller, request))
 
     def choose(self, body: RequestBody) -> dict[str, Any]:
         """Return the chosen candidate."""

@@ -104,8 +104,8 @@ def make_app(
     app.add_middleware(
         RequestMiddleware,
         metrics=service.metrics,
-        max_body_size=service.settings.largest_body,
-        answer_after=service.settings.answer_after,
+        max_body_size=service.settings.max_body_size,
+        response_interval=service.settings.response_interval,
     )
     return app
 

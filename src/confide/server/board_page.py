@@ -47,7 +47,7 @@ async def submit(
             return _page(request, caller, service, refusal=record_error(request.scope, error))
         return _page(request, caller, service, score=score, scored=name)
 
-    return await service.run_question(caller, work)
+    return await service.run_query(caller, work)
 
 
 def _page(request: Request, caller: Caller, service: Service, **values: Any) -> HTMLResponse:

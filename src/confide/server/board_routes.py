@@ -40,4 +40,4 @@ async def ask(
     def work() -> responses.ScoreResponse:
         return responses.ScoreResponse(**service.boards.submit(name, body.predictions))
 
-    return await service.run_question(caller, work)
+    return await service.run_query(caller, work)

@@ -44,9 +44,9 @@ class Metrics:
                 if counter == name
             ]
         lines += [
-            "# HELP confide_questions_busy questions that are being answered",
-            "# TYPE confide_questions_busy gauge",
-            f"confide_questions_busy{_labels((worker,))} {busy}",
+            "# HELP confide_running_queries questions that are being answered",
+            "# TYPE confide_running_queries gauge",
+            f"confide_running_queries{_labels((worker,))} {busy}",
         ]
         return "\n".join(lines) + "\n"
 

@@ -96,8 +96,8 @@ class RequestMiddleware:
     """Middleware that reads the full body before it calls the application.
 
     A body that is too large or too slow is rejected before anything else runs, so a slow client
-    occupies only a socket. With ``answer_after``, every response to a POST, including errors, is
-    sent at a multiple of that time after its body arrived.
+    occupies only a socket. With ``response_interval``, every response to a POST, including errors,
+    is sent at a multiple of that time after its body arrived.
 
     # Privacy: the log records the caller, the route, and the outcome. It contains no address,
     # query, body, token, value, or duration. A fault is logged by its location in the code, without
@@ -105,10 +105,10 @@ class RequestMiddleware:
     """
 
     def __init__(
-        self, app: ASGIApp, *, metrics: Metrics, max_body_size: int, answer_after: Fraction
+        self, app: ASGIApp, *, metrics: Metrics, max_body_size: int, response_interval: Fraction
     ) -> None:
         self._app, self._metrics = app, metrics
-        self._max_body_size, self._after = max_body_size, answer_after
+        self._max_body_size, self._after = max_body_size, response_interval
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""

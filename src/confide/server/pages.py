@@ -144,7 +144,7 @@ async def ask(
         return _preview(caller, service, form)
 
     try:
-        outcome = await service.run_question(caller, work)
+        outcome = await service.run_query(caller, work)
     except ConfirmationRequired as refusal:
         outcome = _ask_to_confirm(request, caller, refusal, key, step)
     except ConfideError as refusal:
@@ -217,7 +217,7 @@ async def history(
 @router.get("/history/{entry}.csv")
 async def download(caller: SignedIn, service: CurrentService, entry: Entry) -> Response:
     """Return an answer as CSV, escaped so that spreadsheets run no formulas."""
-    text = await service.run(lambda: to_csv(service.recall(caller, entry)))
+    text = await service.run(lambda: to_csv(service.answer(caller, entry)))
     headers = {"content-disposition": f'attachment; filename="answer-{entry}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -229,7 +229,7 @@ async def kept(
     """Show a stored answer at no cost."""
 
     def work() -> HTMLResponse:
-        answer, question = service.recall(caller, entry), service.question(caller, entry)
+        answer, question = service.answer(caller, entry), service.question(caller, entry)
         return render(request, "kept.html", caller, question=question, **draw_answer(answer))
 
     return await service.run(work)

@@ -33,18 +33,18 @@ class RateLimiter:
         """Count one request, or raise `TooManyRequests`."""
         if not self._window.hit(self._rate, name):
             raise TooManyRequests(
-                f"{self._settings.requests_per_minute} requests a minute are allowed, by "
-                f"{self._settings.workers} workers in all, and you have made them; wait a minute"
+                f"At most {self._settings.requests_per_minute} requests per minute are allowed, "
+                f"over {self._settings.workers} workers in all. Wait a minute."
             )
 
     @contextmanager
     def query_slot(self, name: str) -> Iterator[None]:
         """Occupy one of the caller's query slots while the context is open."""
         with self._lock:
-            if self._busy[name] >= self._settings.questions_at_once:
+            if self._busy[name] >= self._settings.max_concurrent_queries:
                 raise TooManyRequests(
-                    f"{self._settings.questions_at_once} questions at once are allowed, and as "
-                    "many of yours are being answered; wait for one of them"
+                    f"At most {self._settings.max_concurrent_queries} concurrent queries are "
+                    "allowed. Wait until one of your running queries ends."
                 )
             self._busy[name] += 1
         try:

@@ -15,7 +15,7 @@ from confide.server.serialization import (
 )
 from confide.server.service import Caller, Service
 
-__all__ = ["REFUSALS", "Entry", "answer_question", "price_args_of", "router"]
+__all__ = ["REFUSALS", "Entry", "answer_query", "price_args_of", "router"]
 
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
     401: {"model": responses.ErrorResponse, "description": "no live token"},
@@ -44,7 +44,7 @@ def price_args_of(body: requests.QueryRequest) -> dict[str, Any]:
     return {**named, "confidence": body.confidence}
 
 
-def answer_question(
+def answer_query(
     service: Service, caller: Caller, body: requests.AnswerRequest
 ) -> responses.AnswerResponse:
     """Return the answer to a query, and charge for it."""
@@ -77,7 +77,7 @@ async def explain(
         found = service.explain(caller, body.sql, price_args_of(body))
         return responses.ExplanationResponse(sentences=list(found.sentences))
 
-    return await service.run_question(caller, work)
+    return await service.run_query(caller, work)
 
 
 @router.post("/preview")
@@ -89,7 +89,7 @@ async def preview(
     def work() -> responses.PreviewResponse:
         return show_preview(service.preview(caller, body.sql, price_args_of(body)))
 
-    return await service.run_question(caller, work)
+    return await service.run_query(caller, work)
 
 
 @router.post("/query")
@@ -97,7 +97,7 @@ async def query(
     caller: CurrentCaller, service: CurrentService, body: requests.AnswerRequest
 ) -> responses.AnswerResponse:
     """Answer a query with noise, and charge for it once."""
-    return await service.run_question(caller, lambda: answer_question(service, caller, body))
+    return await service.run_query(caller, lambda: answer_query(service, caller, body))
 
 
 @router.get("/answers")
@@ -121,4 +121,4 @@ async def answer(
     caller: CurrentCaller, service: CurrentService, entry: Entry, confidence: Level = 0.95
 ) -> responses.AnswerResponse:
     """Return one of the caller's stored answers. Costs nothing."""
-    return await service.run(lambda: show_answer(service.recall(caller, entry), confidence))
+    return await service.run(lambda: show_answer(service.answer(caller, entry), confidence))

@@ -140,7 +140,7 @@ class Service:
         """Return the result of ``work``, run in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
-    async def run_question(self, caller: Caller, work: Callable[[], T]) -> T:
+    async def run_query(self, caller: Caller, work: Callable[[], T]) -> T:
         """Return the result of a query, or raise `NotReady` after the longest wait.
 
         In the latter case the query keeps running and occupies its slot, and its answer is stored.
@@ -156,7 +156,7 @@ class Service:
         # Privacy: asyncio logs the message of an exception that is never retrieved, and the message
         # may quote a row. The caller may leave before the task ends, so retrieve it here.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.wait([task], timeout=float(self.settings.longest_wait))
+        await asyncio.wait([task], timeout=float(self.settings.max_wait))
         if task.done():
             return task.result()
         raise NotReady(
@@ -292,10 +292,10 @@ class Service:
         """Return the charges of one analyst, or of all, newest first."""
         return self.curator.ledger.history(limit, before=before, analyst=name)
 
-    def recall(self, caller: Caller, entry: int) -> Answer:
+    def answer(self, caller: Caller, entry: int) -> Answer:
         """Return one of the caller's stored answers."""
         self._check_own(caller, entry)
-        found = self.curator.recall(entry)
+        found = self.curator.answer(entry)
         if found is None:
             raise UnsupportedQuery(
                 f"entry {entry} cannot be shown again: it has no answer yet, is no single "
@@ -407,7 +407,7 @@ def open_watch(
             "label": _label(caller),
         }
         sensitivity = request.sensitivity
-        return curator.keep_watch(
+        return curator.durable_watch(
             request.threshold, request.above, sensitivity=sensitivity, **keywords
         )
 

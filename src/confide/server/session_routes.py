@@ -17,7 +17,7 @@ async def choose(
     caller: CurrentCaller, service: CurrentService, body: requests.ChooseRequest
 ) -> responses.ChooseResponse:
     """Choose a candidate with nearly the highest score, without revealing scores."""
-    return await service.run_question(caller, lambda: operations.choose(service, caller, body))
+    return await service.run_query(caller, lambda: operations.choose(service, caller, body))
 
 
 @router.post("/release")
@@ -25,7 +25,7 @@ async def release(
     caller: CurrentCaller, service: CurrentService, body: requests.ReleaseRequest
 ) -> responses.ReleaseResponse:
     """Answer a batch of queries, planned together and charged once."""
-    return await service.run_question(caller, lambda: operations.release(service, caller, body))
+    return await service.run_query(caller, lambda: operations.release(service, caller, body))
 
 
 @router.post("/watches")
@@ -33,7 +33,7 @@ async def open_watch(
     caller: CurrentCaller, service: CurrentService, body: requests.WatchRequest
 ) -> responses.WatchResponse:
     """Open a session that compares answers with a threshold."""
-    return await service.run_question(caller, lambda: operations.open_watch(service, caller, body))
+    return await service.run_query(caller, lambda: operations.open_watch(service, caller, body))
 
 
 @router.get("/watches/{watch}")
@@ -49,7 +49,7 @@ async def ask_watch(
     caller: CurrentCaller, service: CurrentService, watch: Entry, body: requests.WatchQueryRequest
 ) -> responses.WatchQueryResponse:
     """Return whether one COUNT or SUM is above the threshold; "below" is free."""
-    return await service.run_question(
+    return await service.run_query(
         caller, lambda: operations.ask_watch(service, caller, watch, body)
     )
 

@@ -21,7 +21,7 @@ def make_router() -> APIRouter:
         caller: CurrentCaller, service: CurrentService, body: requests.StatisticRequest
     ) -> responses.EstimateResponse:
         """Estimate a population parameter, with intervals that cover sampling error and noise."""
-        return await service.run_question(caller, lambda: estimate(service, caller, body))
+        return await service.run_query(caller, lambda: estimate(service, caller, body))
 
     kind = requests.any_statistic(tuple(STATISTICS.values()))
     statistics.__annotations__["body"] = Annotated[kind, Body()]
