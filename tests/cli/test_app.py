@@ -109,9 +109,9 @@ def test_a_preview_uses_the_given_confidence(here: Path) -> None:
         run("preview", COUNT, "--epsilon", "0.5", "--confidence", p) for p in ("0.95", "0.5")
     )
 
-    assert "95 % half-width" in usual.stdout
-    assert "50 % half-width" in low.stdout
-    assert low.stdout.replace("50 %", "95 %") != usual.stdout
+    assert "margin of error (95%)" in usual.stdout
+    assert "margin of error (50%)" in low.stdout
+    assert low.stdout.replace("50%", "95%") != usual.stdout
 
 
 def test_a_preview_needs_no_price(here: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_preview_needs_no_price(here: Path) -> None:
     shown = run("preview", COUNT)
 
     assert 0 == shown.exit_code
-    assert "Supposed: --share 1%" in shown.stdout
+    assert "Assuming --share 1%" in shown.stdout
     assert "would cost 1 % of the budget" in shown.stdout
 
 
@@ -127,23 +127,25 @@ def test_a_preview_of_a_choice_shows_its_regret(here: Path) -> None:
     """For chosen keys, a preview shows the regret of the choice instead of a half-width."""
     shown = run("preview", "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1")
 
-    assert re.search(r"a chosen key is within [\d,.]+ of the best, at 95 %", shown.stdout)
-    assert "half-width" not in shown.stdout
+    assert re.search(
+        r"A selected key is within [\d,.]+ of the best, at 95% confidence\.", shown.stdout
+    )
+    assert "margin of error" not in shown.stdout
 
 
 def test_a_stored_answer_is_reported_as_free(here: Path) -> None:
     """`preview` and `explain` report a stored answer, and the option that pays for a new one."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
-    for command in ("preview", "explain"):
-        assert "asked before" not in run(command, COUNT).stdout
+    notes = {"preview": "has a stored answer, which is free", "explain": "asked before"}
+    for command, note in notes.items():
+        assert note not in run(command, COUNT).stdout
     run("sql", COUNT, "--epsilon", "0.5")
     spent = run("budget").stdout
 
-    for command in ("preview", "explain"):
+    for command, note in notes.items():
         shown = run(command, COUNT, "--epsilon", "0.2").stdout
-        assert "asked before" in shown
-        assert "the same answer again is free" in shown
-        assert "ew one, with --fresh" in shown
+        assert note in shown
+        assert ", with --fresh" in shown
     assert spent == run("budget").stdout
 
 
@@ -160,7 +162,7 @@ def test_an_explanation_needs_no_price(here: Path) -> None:
     shown = run("explain", COUNT)
 
     assert 0 == shown.exit_code
-    assert "Supposed: --share 1%" in shown.output
+    assert "Assuming --share 1%" in shown.output
     assert "costs 0.01 of the budget" in shown.output
     assert 0 != run("explain", COUNT, "--epsilon", "0.5", "--share", "1%").exit_code
 
@@ -171,9 +173,13 @@ def test_an_explanation_needs_no_price(here: Path) -> None:
         (1, "unsupported-query", ["sql", "SELECT MAX(age) FROM visits", "--epsilon", "1"]),
         (1, "unknown-name", ["preview", "SELECT COUNT(*) FROM labs", "--epsilon", "1"]),
         (1, "budget-exceeded", ["sql", COUNT, "--epsilon", "3"]),
-        (1, "--epsilon 3 is more", ["sql", COUNT, "--epsilon", "3"]),
-        (1, "say --epsilon or --share", ["sql", "SELECT AVG(age) FROM visits", "--error", "1"]),
-        (2, "exactly one of", ["sql", COUNT]),
+        (1, "`--epsilon 3` exceeds", ["sql", COUNT, "--epsilon", "3"]),
+        (
+            1,
+            "pass `--epsilon` or `--share`",
+            ["sql", "SELECT AVG(age) FROM visits", "--error", "1"],
+        ),
+        (2, "Pass exactly one of", ["sql", COUNT]),
         (2, "exactly one of", ["sql", COUNT, "--epsilon", "1", "--share", "1%"]),
         (2, "`epsilon` must be", ["sql", COUNT, "--epsilon", "little"]),
         (2, "cannot be read", ["sql", COUNT, "--epsilon", "1", "--config", "none.toml"]),
@@ -185,7 +191,7 @@ def test_an_explanation_needs_no_price(here: Path) -> None:
         (2, "No such command", ["nonsense"]),
         (2, "already exists", ["init", "visits.csv"]),
         (2, "must be a .parquet or .csv", ["init", "x.xlsx", "--config", "y.toml"]),
-        (2, "is there already", ["demo", "--data", "visits.csv"]),
+        (2, "already exists", ["demo", "--data", "visits.csv"]),
         (2, "a .csv or .parquet", ["demo", "--data", "people.xlsx"]),
         (2, "'.' must be a .parquet or .csv", ["init", ".", "--config", "y.toml"]),
         (2, "is a folder", ["convert", "."]),
@@ -225,7 +231,7 @@ def test_a_new_answer_is_paid_for(here: Path) -> None:
     first, again, fresh = (run("sql", COUNT, "--share", "1%", *more) for more in ASKED)
 
     assert ["cost 1 %", "cost nothing", "cost 1 %"] == [
-        shown.stderr.splitlines()[1].split(";")[0].split(":")[0] for shown in (first, again, fresh)
+        shown.stderr.splitlines()[1].split(";")[0].split(" (")[0] for shown in (first, again, fresh)
     ]
     assert "at most 2 rows in at most 2 groups" in first.stderr
     assert "add --fresh" in again.stderr
@@ -288,7 +294,7 @@ def test_init_check_and_ask(here: Path) -> None:
 
     assert 0 == checked.exit_code
     assert "are outside the bounds" in checked.stdout
-    assert "keep them to yourself" in checked.stdout
+    assert "Do not publish them" in checked.stdout
     question = "SELECT AVG(age) AS a FROM visits"
     assert 0 == run("sql", question, "--epsilon", "0.2", "--config", "new.toml").exit_code
 
@@ -354,7 +360,7 @@ def test_check_fails_when_data_and_declaration_do_not_fit(here: Path) -> None:
 
     assert 2 == shown.exit_code
     assert "ward" in shown.stdout
-    assert "1 problem(s)" in shown.stdout
+    assert "1 problem, " in shown.stdout
 
 
 @pytest.mark.parametrize("command", [["budget"], ["ledger"], ["ledger", "--verify"]])
@@ -404,7 +410,7 @@ def test_a_real_process_answers_and_refuses(here: Path) -> None:
     )
 
     assert 0 == answered.returncode
-    assert "95 % interval" in answered.stdout
+    assert "95% interval" in answered.stdout
     assert 1 == refused.returncode
     assert refused.stderr.startswith("unsupported-query: ")
     assert "Traceback" not in refused.stderr
@@ -455,7 +461,7 @@ def test_check_compares_the_ledger_with_the_budget(
     (here / "confide.toml").write_text(DECLARED.replace(before, after) + LEDGER, encoding="utf-8")
     shown = run("check")
 
-    assert (2, True) == (shown.exit_code, "1 problem(s)" in shown.stdout)
+    assert (2, True) == (shown.exit_code, "1 problem, " in shown.stdout)
     assert said in " ".join(shown.stdout.replace("│", " ").split())
     assert kept == (here / "ledger.db").read_bytes()
     assert ["ledger.db"] == [path.name for path in here.glob("ledger*")]
@@ -495,7 +501,7 @@ def test_check_reports_a_damaged_ledger(here: Path) -> None:
 
     assert (2, "") == (checked.returncode, checked.stderr)
     assert "Check `url` in `[ledger]`." in " ".join(checked.stdout.replace("│", " ").split())
-    assert "about real rows" not in checked.stdout
+    assert "describe real rows" not in checked.stdout
     said = "The ledger's database failed: DatabaseError: file is not a database\n"
     assert (3, True) == (asked.returncode, asked.stderr.startswith(said))
     assert "Traceback" not in asked.stderr
@@ -513,9 +519,9 @@ def test_the_file_of_another_program_is_left_alone(here: Path, mode: str) -> Non
     commands = (["budget"], ["sql", COUNT, "--share", "1%"], ["token", "ana"], ["token", "--list"])
     asked = [run(*command) for command in commands]
 
-    assert (2, True) == (shown.exit_code, "1 problem(s)" in shown.stdout)
+    assert (2, True) == (shown.exit_code, "1 problem, " in shown.stdout)
     assert "tables of another program" in " ".join(shown.stdout.replace("│", " ").split())
-    assert "about real rows" not in shown.stdout
+    assert "describe real rows" not in shown.stdout
     assert [(2, "")] * len(asked) == [(one.exit_code, one.stdout) for one in asked]
     assert all("tables of another program" in one.stderr for one in asked)
     assert kept == (here / "ledger.db").read_bytes()
@@ -539,7 +545,7 @@ def test_results_from_rows_are_followed_by_a_warning(here: Path) -> None:
     narrow = DECLARED.replace("high = 120", "high = 20")
     (here / "confide.toml").write_text(narrow, encoding="utf-8")
 
-    assert "about real rows: keep them to yourself" in run("check").stdout
+    assert "describe real rows. Do not publish them" in run("check").stdout
 
 
 def test_check_notes_strings_whose_keys_can_never_be_released(here: Path) -> None:
@@ -550,16 +556,16 @@ def test_check_notes_strings_whose_keys_can_never_be_released(here: Path) -> Non
     with_delta = text.replace("epsilon = 2", "epsilon = 2\ndelta = 1e-8")
     (here / "confide.toml").write_text(with_delta, encoding="utf-8")
 
-    assert (0, True) == (without.exit_code, "with delta 0 no key of a text" in without.stdout)
-    assert "about real rows" not in without.stdout
-    assert "no key of a text" not in run("check").stdout
+    assert (0, True) == (without.exit_code, "With delta 0, undeclared keys" in without.stdout)
+    assert "describe real rows" not in without.stdout
+    assert "undeclared keys" not in run("check").stdout
 
 
 def test_check_accepts_a_category_without_delta(here: Path) -> None:
     """A category without delta gets no note, since its keys are declared."""
     shown = run("check")
 
-    assert (0, "0 problem(s), 0 note(s)") == (shown.exit_code, shown.stdout.strip())
+    assert (0, "0 problems, 0 notes") == (shown.exit_code, shown.stdout.strip())
 
 
 @pytest.mark.usefixtures("spending_guard")

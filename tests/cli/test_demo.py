@@ -48,7 +48,7 @@ def test_the_demo_chooses_the_most_frequent_keys(outcomes: list[Outcome]) -> Non
     assert top.figures is not None
     assert (("education", "health"), 3) == (top.figures.columns, len(top.figures.rows))
     assert [] == top.figures.noisy_columns()
-    assert "a chosen group is within" in top.expected
+    assert "each selected group within" in top.expected
     assert Fraction(1, 20) == top.cost
 
 

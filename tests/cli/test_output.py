@@ -68,7 +68,7 @@ def test_a_ledger_without_charges_says_so() -> None:
     console = screen(80)
     show_entries(console, [])
 
-    assert ["nothing was charged yet"] == shown(console)
+    assert ["No charges yet."] == shown(console)
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])

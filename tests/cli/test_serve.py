@@ -69,7 +69,7 @@ def test_a_token_spends_at_most_everything(here: Path) -> None:
     shown = run("token", "ana", "--share", "2")
 
     assert (2, "") == (shown.exit_code, shown.stdout)
-    assert "at most the whole budget" in shown.stderr
+    assert "at most 100% of the budget" in shown.stderr
 
 
 def test_an_address_in_use_is_refused_before_serving(here: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
     assert "ana" in listed
     assert text.split(".")[1] not in listed + made.stderr
     assert text.split(".")[1].encode() not in (here / "ledger.db").read_bytes()
-    assert (0, "1 token(s) of ana revoked") == (revoked.exit_code, revoked.stdout.strip())
+    assert (0, "Revoked 1 token for ana.") == (revoked.exit_code, revoked.stdout.strip())
     assert 2 == again.exit_code
     assert "revoked" in run("token", "--list").stdout
 
@@ -111,11 +111,11 @@ def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "arguments"),
     [
-        ("say whose token", ["token"]),
+        ("needs a name", ["token"]),
         ("Unknown analyst", ["token", "zoe"]),
         ("letters, digits", ["token", "a b", "--role", "owner"]),
         ("`share` must be", ["token", "ana", "--share", "0"]),
-        (".png, .svg or .html", ["holdout", "experiment", "--out", "figures.pdf"]),
+        (".png, .svg, or .html", ["holdout", "experiment", "--out", "figures.pdf"]),
         ("cannot be written", ["holdout", "experiment", "--out", "nowhere/figures.svg"]),
     ],
 )
@@ -204,7 +204,7 @@ def test_questions_go_to_a_server(served: tuple[House, str]) -> None:
 
     assert "would cost 1 % of the budget" in before.stdout
     assert "cost 1 %" in asked.stderr
-    assert "nothing: asked before" in table.stderr
+    assert "nothing (stored answer)" in table.stderr
     assert "ward,n,n_low,n_high" == table.stdout.splitlines()[0]
     assert (1, True) == (refused.exit_code, "unsupported-query" in refused.stderr)
     assert (1, True) == (wrong.exit_code, "not-signed-in" in wrong.stderr)

@@ -212,11 +212,11 @@ def test_unreachable_errors_advise_how_to_retry(
         lambda: connection.quantiles("visits", "age", [0.5], share="1/100"),
     ]
     for ask in asked:
-        with pytest.raises(Unreachable, match=r"the same key; .* without fresh=True is free"):
+        with pytest.raises(Unreachable, match=r"the same key; .* is free without `fresh=True`"):
             ask()
     with pytest.raises(Unreachable, match=r"may have been counted"):
         connection.holdout_ask("digits", [0, 1])
-    with pytest.raises(Unreachable, match=r"try again; this costs nothing"):
+    with pytest.raises(Unreachable, match=r"Then retry; this costs nothing"):
         connection.preview(COUNT, share="1/100")
 
 
@@ -227,9 +227,9 @@ def test_a_lost_watch_is_not_called_free(
     watch = ana.watch(-100_000, share="1/100")
     connection, _ = shaky(1_000)
     watch._send = connection.send
-    with pytest.raises(Unreachable, match=r'an answer "above" may have been used up') as used:
+    with pytest.raises(Unreachable, match=r'a result "above" may have been used up') as used:
         watch.ask("SELECT COUNT(*) AS n FROM visits")
-    with pytest.raises(Unreachable, match=r"by its entry, for another one is paid for anew") as no:
+    with pytest.raises(Unreachable, match=r"because opening another one is charged again") as no:
         connection.watch(-100_000, share="1/100")
 
     assert "free" not in str(used.value) + str(no.value)

@@ -89,7 +89,7 @@ def test_figures_are_drawn(tmp_path: Path) -> None:
         assert (tmp_path / name).stat().st_size > 1_000
     page = (tmp_path / "figures.html").read_text(encoding="utf-8")
     assert "<script" not in page
-    with pytest.raises(BadDeclaration, match="saved as"):
+    with pytest.raises(BadDeclaration, match="The chart must be"):
         save_result(result, tmp_path / "figures.gif")
 
 
@@ -133,5 +133,5 @@ def test_the_commands_run(tmp_path: Path) -> None:
     assert "n = 5,432: coding" in planned.output
     assert 0 == drawn.exit_code
     assert out.exists()
-    assert "holdout says" in drawn.output
+    assert "holdout accuracy" in drawn.output
     assert 2 == refused.exit_code

@@ -252,16 +252,16 @@ def test_malformed_calls_name_the_argument(house: House, tool: str, given: dict[
 @pytest.mark.parametrize(
     ("tool", "given", "told"),
     [
-        ("ask", {"sql": TOTAL, "share": "1%", "fesh": True}, "'fesh'; did you mean fresh?"),
-        ("budget", {"of": "ana"}, "'of'; there are none"),
-        ("ask", {"share": "1%"}, "sql: is needed (one SELECT"),
-        ("ask", {"sql": TOTAL, "share": [1]}, "share: input should be a valid number (part of"),
-        ("ask", {"sql": TOTAL, "share": True}, "share: input should be a valid number (part of"),
-        ("ask", {"sql": TOTAL, "epsilon": True}, "epsilon: input should be a valid number"),
-        ("ask", {"sql": TOTAL, "error": True}, "error: input should be a valid number"),
-        ("holdout_ask", {"name": "b", "predictions": ["a"] * 99}, "predictions: input should be"),
-        ("ask", {"sql": TOTAL, "share": "a lot"}, 'share: or text such as "5%" or "1/20"'),
-        ("holdout_ask", {"name": "nobody's", "predictions": [1]}, "there are: "),
+        ("ask", {"sql": TOTAL, "share": "1%", "fesh": True}, "'fesh' (did you mean `fresh`?)"),
+        ("budget", {"of": "ana"}, "'of' (arguments: none)"),
+        ("ask", {"share": "1%"}, "`sql`: is required (one SELECT"),
+        ("ask", {"sql": TOTAL, "share": [1]}, "`share`: input should be a valid number (share of"),
+        ("ask", {"sql": TOTAL, "share": True}, "`share`: input should be a valid number (share of"),
+        ("ask", {"sql": TOTAL, "epsilon": True}, "`epsilon`: input should be a valid number"),
+        ("ask", {"sql": TOTAL, "error": True}, "`error`: input should be a valid number"),
+        ("holdout_ask", {"name": "b", "predictions": ["a"] * 99}, "`predictions`: input should be"),
+        ("ask", {"sql": TOTAL, "share": "a lot"}, '`share`: or a string such as "5%" or "1/20"'),
+        ("holdout_ask", {"name": "nobody's", "predictions": [1]}, "Holdouts of this server: "),
     ],
 )
 def test_wrong_arguments_get_a_short_error(

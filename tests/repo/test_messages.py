@@ -14,7 +14,7 @@ from support.tree import modules
 
 INSIDE = {"loss.enclosure", "plan.selection", "holdout.thresholdout", "server.agents"}
 HELPS = re.compile(
-    r"; |:\n|: (?!\{)|\. [A-Z]|\b(?:must|needs?|needed|only|takes?|such as|one of|at most|at least"
+    r"; |:\n|: (?!\{)|\. [A-Z`]|\b(?:must|needs?|needed|only|takes?|such as|one of|at most|at least"
     r"|write|send|1 to|go from|cannot be|can be|saved as|is (?:of|for|one|joined)"
     r"|are (?:allowed|cast|INNER|joined|made|written))\b"
     r"|\{(?:advice|example|hint|restore|suggestion)\}"
@@ -22,11 +22,15 @@ HELPS = re.compile(
 # Modules and packages whose messages are complete sentences.
 SENTENCES: tuple[str, ...] = (
     "aggregates",
+    "audit",
+    "cli",
+    "client",
     "curator",
     "declare",
     "engines",
     "errors",
     "exact",
+    "examples",
     "execution",
     "expressions",
     "holdout",
@@ -34,11 +38,13 @@ SENTENCES: tuple[str, ...] = (
     "lazy",
     "ledger",
     "loss",
+    "mcp",
     "mechanisms",
     "noise",
     "plan",
     "query",
     "release",
+    "server",
     "statistics",
 )
 HOLES = re.compile(r"\{[^}]*\}")

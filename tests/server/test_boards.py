@@ -80,7 +80,7 @@ def test_a_file_can_be_submitted_in_the_web_ui(client: TestClient) -> None:
     scored = client.post("/boards/digits", files={"predictions": text.encode()}, headers=OWN).text
     wrong = client.post("/boards/digits", files={"predictions": b"a\nb\n"}, headers=OWN).text
 
-    assert "Your submission moved it." in scored
+    assert "Your submission improved it." in scored
     assert "bad-argument" in wrong
     assert "999 submissions left" in wrong
 
@@ -118,5 +118,5 @@ def test_labels_are_checked_when_the_server_starts(board: BoardSettings, tmp_pat
     """Missing or non-numeric labels raise BadDeclaration."""
     (tmp_path / "labels.csv").write_text("z\n1\n", encoding="utf-8")
     curator = cf.Curator([visits(["A", "B"])], budget=cf.Budget(1))
-    with pytest.raises(BadDeclaration, match="need a column"):
+    with pytest.raises(BadDeclaration, match="must have a column"):
         make_app(curator, TokenStore(open_tables(None)), boards=[board])

@@ -112,13 +112,13 @@ def test_from_signing_in_to_an_empty_budget(
     pay(page)
     take_picture(page, "answer")
     assert 2 * len(WARDS) == page.locator("#answer .chart svg .mark-rule.role-mark line").count()
-    assert "Answered for 10 %" in page.inner_text("#answer")
-    assert "still spend 40 %" in page.inner_text("#balance")
+    assert "paid for with 10 %" in page.inner_text("#answer")
+    assert "40 % of the total" in page.inner_text("#balance")
     assert 1 == page.locator("#balance").count()
 
     preview(page)
     pay(page)
-    assert "for free" in page.inner_text("#answer header")
+    assert "Stored answer (free)" in page.inner_text("#answer header")
     assert "1/10" == str(house.curator.budget.spent.share)
 
     preview(page, QUESTION.replace("visits,", "v,"), "45%")
@@ -173,7 +173,7 @@ def test_history_and_budget_pages(
     page.wait_for_selector(".chart[data-drawn] svg .mark-line")
     take_picture(page, "budget")
 
-    assert "31 % of the whole budget left" in page.inner_text("main")
+    assert "31 % of the total" in page.inner_text("main")
     assert [] == complaints
 
 
@@ -187,13 +187,13 @@ def test_the_owner_revokes_a_token(
     sign_in(page, address, house.owner)
     page.goto(f"{address}/owner")
     page.fill("input[name=name]", "ben")
-    page.click("text=Make a token")
+    page.click("text=Create token")
     bens = page.inner_text("#made")
     analyst = open_context(browser).new_page()
     sign_in(analyst, address, bens)
     page.goto(f"{address}/owner?verify=true")
     take_picture(page, "owner")
-    assert "Balance and chain agree" in page.inner_text("main")
+    assert "The balance and the hash chain are consistent" in page.inner_text("main")
     page.click("button[aria-label='Revoke the token of ben'] >> nth=0")
     page.wait_for_selector("text=revoked")
     analyst.goto(f"{address}/budget")
@@ -258,7 +258,7 @@ def test_predictions_are_scored_on_the_board(
         page.goto(f"{address}/boards")
         page.set_input_files("input[name=predictions]", tmp_path / "predictions.csv")
         page.click("form[action='/boards/digits'] button")
-        page.wait_for_selector("text=Your submission moved it.")
+        page.wait_for_selector("text=Your submission improved it.")
         take_picture(page, "board")
         shown = page.inner_text("main")
         page.set_input_files("input[name=predictions]", tmp_path / "wrong.csv")

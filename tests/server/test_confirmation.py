@@ -155,7 +155,7 @@ def test_a_high_cost_takes_another_click_on_the_page(house: House) -> None:
     preview = _click(house, FORM)
     asked = _click(house, _fields(preview))
     assert "confirmation-required" in asked
-    assert re.search(r"Confirm: pay 30 ?% and ask", asked)
+    assert re.search(r"Confirm and pay 30 ?%", asked)
     assert "Nothing was read or spent." in asked
     assert 0 == spent(house)
     fields = _fields(asked)
@@ -180,7 +180,7 @@ def test_an_agent_gets_no_button_to_confirm(house: House) -> None:
 
     for page in (asked, forced):
         assert "--may-confirm" in page
-        assert "Confirm: pay" not in page
+        assert "Confirm and pay" not in page
     assert 0 == spent(house)
 
 

@@ -61,12 +61,12 @@ def test_two_clicks_without_scripts(house: House) -> None:
     sign_in(house, house.ana)
     preview = post(house, "/ask", FORM)
     assert 0 == house.curator.budget.spent.share
-    assert "Pay 1 % and ask" in preview.text
+    assert "Pay 1 % and run query" in preview.text
     fields = hidden(preview.text.split('id="preview"')[1])
     answer, again = post(house, "/ask", fields), post(house, "/ask", fields)
 
-    assert "Answered for 1 % of the budget" in answer.text
-    assert "Asked before" in again.text
+    assert "paid for with 1 % of the budget" in answer.text
+    assert "Stored answer (free)" in again.text
     assert "<svg" in answer.text.split("<noscript>")[1]
     assert "1/100" == str(house.curator.budget.spent.share)
 
@@ -78,11 +78,11 @@ def test_a_repeated_query_is_free_or_paid_for_again(house: House) -> None:
     preview = post(house, "/ask", {**FORM, "amount": "2%"}).text
     fields = hidden(preview.split('id="preview"')[1])
 
-    assert "Pay 2 % for a new one" in preview
-    assert "Asked before" in post(house, "/ask", {**fields, "step": "ask"}).text
+    assert "Pay 2 % for a new answer" in preview
+    assert "Stored answer (free)" in post(house, "/ask", {**fields, "step": "ask"}).text
     assert "1/100" == str(house.curator.budget.spent.share)
     fields = hidden(post(house, "/ask", {**FORM, "amount": "2%"}).text.split('id="preview"')[1])
-    assert "Answered for 2 %" in post(house, "/ask", {**fields, "step": "anew"}).text
+    assert "paid for with 2 %" in post(house, "/ask", {**fields, "step": "fresh"}).text
     assert "3/100" == str(house.curator.budget.spent.share)
 
 
@@ -98,7 +98,7 @@ def test_a_possible_charge_keeps_its_key(house: House, monkeypatch: pytest.Monke
     assert "Nothing was read or spent" not in failed
     assert "Smith" not in failed
     assert fields == again
-    assert "Answered for" in post(house, "/ask", again).text
+    assert "paid for with" in post(house, "/ask", again).text
     assert "1/100" == str(house.curator.budget.spent.share)
 
 
@@ -109,8 +109,8 @@ def test_the_page_shows_the_tokens_remaining_limit(house: House) -> None:
     preview = post(house, "/ask", FORM).text
     answer = post(house, "/ask", hidden(preview.split('id="preview"')[1])).text
 
-    assert "You can still spend 10 % of the whole budget" in preview
-    assert "You can still spend 9 % of the whole budget" in answer
+    assert "Your remaining budget: 10 % of the total" in preview
+    assert "Your remaining budget: 9 % of the total" in answer
 
 
 def test_a_long_answer_says_that_it_is_truncated(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_history_shows_answers_again(house: House) -> None:
     theirs = house.client.get(f"/history/{entry}", headers=OWN)
 
     assert f'href="/history/{entry}"' in listed
-    assert "Asked before" in kept
+    assert "Stored answer (free)" in kept
     assert "ward,n,n_low,n_high" == table.text.splitlines()[0]
     assert "attachment" in table.headers["content-disposition"]
     assert 403 == theirs.status_code
@@ -210,10 +210,10 @@ def test_the_budget_page_adds_up(house: House) -> None:
     sign_in(house, house.owner)
     owners = house.client.get("/budget", headers=OWN).text
 
-    assert "30 % of the whole budget left, out of 50 %" in page
+    assert "remaining budget: 30 % of the total, out of 50 %" in page
     assert 3 == unescape(page).count('"left": 0.')
-    assert "By analyst" in owners
-    assert "80 % of the whole budget left, out of 100 %" in owners
+    assert "Spending by analyst" in owners
+    assert "remaining budget: 80 % of the total, out of 100 %" in owners
 
 
 def test_the_owners_page_shows_lost_anchors(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,8 +226,8 @@ def test_the_owners_page_shows_lost_anchors(house: House, monkeypatch: pytest.Mo
 
     assert "anchor" not in before
     assert "Record 3, 1970-01-01 00:01" in after
-    assert "another anchor was named" in after
-    assert "the ledger went on without one" in after
+    assert "named another anchor" in after
+    assert "continued without an anchor" in after
 
 
 def test_the_owners_page(house: House) -> None:
@@ -248,7 +248,7 @@ def test_the_owners_page(house: House) -> None:
     assert text[1] not in gone
     assert "malformed-request" in wrong
     assert house.tokens.find(text[1]) is None
-    assert "Balance and chain agree." in ledger
+    assert "The balance and the hash chain are consistent." in ledger
     assert 403 == house.client.get("/owner", headers=OWN).status_code
 
 

@@ -237,7 +237,7 @@ def test_an_agent_runs_a_registered_statistic(house: House) -> None:
     assert "[low, high], both included" == tool.input_schema["properties"]["between"]["description"]
     assert "share_between" in tool.input_schema["properties"]["statistic"]["enum"]
     assert 0 <= answered.structured_content["values"][0] <= 1
-    assert "there is no argument 'betwen'; did you mean between?" in text_of(misspelled)
+    assert "unknown argument 'betwen' (did you mean `between`?)" in text_of(misspelled)
     assert "malformed-request: " in text_of(short)
     assert "malformed-request: " in text_of(other)
     assert "1/100" == house.get("/v1/budget").json()["spent"]["share"]

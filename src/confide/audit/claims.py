@@ -87,7 +87,7 @@ def claim_of(loss: Loss) -> Claim:
     found = loss.epsilon_at(FALLBACK_DELTA)
     if not math.isfinite(found):
         raise BadDeclaration(
-            f"{loss!r} claims nothing that samples could disprove; a claim needs a finite epsilon "
-            f"at delta {FALLBACK_DELTA}"
+            f"Samples cannot disprove {loss!r}. The loss must have a finite epsilon at delta "
+            f"{FALLBACK_DELTA}."
         )
     return Claim(Currency.EPSILON, found, FALLBACK_DELTA)

@@ -109,7 +109,8 @@ def upper_bound(hits: int, trials: int, level: float) -> float:
 def _check_counts(hits: int, trials: int, level: float) -> None:
     if not (0 <= hits <= trials and trials and 0 < level <= 0.5):
         raise BadDeclaration(
-            f"hits must be from 0 to trials and level up to 0.5, got {hits}, {trials}, {level}"
+            "`hits` must be from 0 to `trials`, and `level` must be above 0 and at most 0.5; got "
+            f"{hits}, {trials}, and {level}."
         )
 
 
@@ -249,10 +250,10 @@ class _Event:
         return int(np.isin(self.bins.assign(self.projection.read(table)), self.chosen).sum())
 
     def __str__(self) -> str:
-        side = "the first" if self.is_forward else "the second"
+        side = "the first side" if self.is_forward else "the second side"
         return (
-            f"{self.projection.name}, {len(self.chosen)} of {self.bins.count} pieces; "
-            f"likelier on {side}"
+            f"{self.projection.name}, {len(self.chosen)} of {self.bins.count} bins; more likely on "
+            f"{side}"
         )
 
 
@@ -274,8 +275,8 @@ def weigh(
     sides = [as_table(side) for side in (left, right)]
     if min(map(len, sides)) < MIN_OUTPUTS or sides[0].shape[1] != sides[1].shape[1]:
         raise BadDeclaration(
-            f"an audit needs {MIN_OUTPUTS} or more outputs of each side, all with as many numbers, "
-            f"got {sides[0].shape} and {sides[1].shape}"
+            f"An audit needs at least {MIN_OUTPUTS} outputs per side, all with the same number of "
+            f"values; got {sides[0].shape} and {sides[1].shape}."
         )
     tried, measured = zip(*(np.array_split(side, 2) for side in sides), strict=True)
     level = false_alarms / 2
@@ -343,7 +344,7 @@ class Verdict(StrEnum):
 
     ACQUITTED = "not disproved"
     CONVICTED = "disproved"
-    ALIKE = "alike on both sides"
+    ALIKE = "same on both sides"
 
 
 @dataclass(frozen=True, slots=True)

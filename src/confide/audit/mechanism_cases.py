@@ -31,7 +31,7 @@ from confide.noise import SYSTEM, Entropy
 
 __all__ = ["holdout_cases", "mechanism_cases"]
 
-MECHANISM_ALONE: Final = "the mechanism alone"
+MECHANISM_ALONE: Final = "single mechanism"
 SESSION_OVER: Final = 9
 """The output for a query after the end of a sparse-vector session."""
 HIDDEN_VALUE: Final = -999
@@ -156,7 +156,7 @@ def _tiling(mechanism: Any, entropy: Entropy) -> Release:
     return lambda x, count: np.asarray(mechanism.release(np.tile(x, (count, 1)), entropy=entropy))
 
 
-WHOLE_SESSIONS: Final = "whole sessions"
+WHOLE_SESSIONS: Final = "complete sessions"
 ONE_ROW: Final = "one row of the holdout"
 ROWS: Final = 40
 DRAWS_PER_SESSION: Final = 32

@@ -36,7 +36,7 @@ from confide.statistics.spec import StatisticSpec
 
 __all__ = ["METHODS", "WITHOUT_DATA", "method_cases"]
 
-WHOLE_OUTPUT: Final = "the whole way"
+WHOLE_OUTPUT: Final = "complete call"
 NOT_ANSWERED: Final = 9.0
 """The number for a query after the end of a session."""
 
@@ -44,8 +44,8 @@ RunQuery = Callable[[Curator], Sequence[float]]
 Trial = tuple[str, RunQuery]
 """A description of a query, and a function that runs it and returns its numbers."""
 
-WITHOUT_DATA: Final = frozenset({"as_analyst", "register_estimator", "table"})
-"""Methods that read no data: they return nothing, or only build a query."""
+WITHOUT_DATA: Final = frozenset({"as_analyst", "open", "register_estimator", "table"})
+"""Methods that read no data: they return nothing or a curator, or only build a query."""
 
 
 def method_cases(sides: NeighboringCurators, samples: int, *, epsilon: float) -> Iterator[Case]:
@@ -151,7 +151,7 @@ def _ask_trial(table: Table, epsilon: float) -> Trial:
         question = curator.table(table.name).agg(n=count())
         return _numbers(curator.ask(question, epsilon=epsilon, fresh=True))
 
-    return "a count, made in Python", run_query
+    return "a count, built in Python", run_query
 
 
 def _find_answer_trial(table: Table, epsilon: float) -> Trial:
@@ -162,7 +162,7 @@ def _find_answer_trial(table: Table, epsilon: float) -> Trial:
         found = curator.find_answer(text)
         return [] if found is None else _numbers(found)
 
-    return "a count that was asked before", run_query
+    return "a stored count, by its query", run_query
 
 
 def _answer_trial(table: Table, epsilon: float) -> Trial:
@@ -173,7 +173,7 @@ def _answer_trial(table: Table, epsilon: float) -> Trial:
         found = curator.answer(entry)
         return [] if found is None else _numbers(found)
 
-    return "a count, by its entry in the ledger", run_query
+    return "a stored count, by its ledger entry", run_query
 
 
 def _choose_trial(table: Table, epsilon: float) -> Trial:

@@ -99,7 +99,7 @@ def fit_projections(left: Floats, right: Floats) -> Iterator[Projection]:
         yield from _fit_distances(left, right)
         yield _fit_direction(left, right)
         for column in range(columns - 1):
-            name = f"number {column + 2} less number {column + 1}"
+            name = f"number {column + 2} minus number {column + 1}"
             yield Projection(name, partial(_subtract, column))
     if (left != np.rint(left)).any() or (right != np.rint(right)).any():
         for column in range(columns):
@@ -148,9 +148,11 @@ def _fit_distances(left: Floats, right: Floats) -> Iterator[Projection]:
             distance((table - center) / scale) - distance((table - other_center) / scale), -1e9, 1e9
         )
 
-    yield Projection("nearness by sums", compare(lambda z: np.abs(z).sum(axis=1)))
-    yield Projection("nearness by squares", compare(lambda z: np.square(z).sum(axis=1)))
-    yield Projection("nearness by the greatest", compare(lambda z: np.abs(z).max(axis=1)))
+    yield Projection("difference of L1 distances", compare(lambda z: np.abs(z).sum(axis=1)))
+    yield Projection(
+        "difference of squared L2 distances", compare(lambda z: np.square(z).sum(axis=1))
+    )
+    yield Projection("difference of maximum distances", compare(lambda z: np.abs(z).max(axis=1)))
 
 
 def _fit_direction(left: Floats, right: Floats) -> Projection:
@@ -162,7 +164,7 @@ def _fit_direction(left: Floats, right: Floats) -> Projection:
     difference = right.mean(axis=0) - left.mean(axis=0)
     variance = left.var(axis=0) + right.var(axis=0)
     weights = np.divide(difference, variance, out=np.zeros_like(difference), where=variance > 0)
-    return Projection("leaning", lambda table: np.clip(table @ weights, -1e9, 1e9))
+    return Projection("weighted sum", lambda table: np.clip(table @ weights, -1e9, 1e9))
 
 
 def lowest_bits(values: Floats) -> Floats:

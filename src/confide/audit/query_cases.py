@@ -155,7 +155,7 @@ def make_scores(table: Table) -> dict[str, str]:
                 "upper half": f'{everything} WHERE "{name}" >= {middle!r}',
                 "lower half": f'{everything} WHERE "{name}" < {middle!r}',
             }
-    return {"everybody": everything, "everybody once more": f"{everything} WHERE 1 = 1"}
+    return {"all rows": everything, "all rows again": f"{everything} WHERE 1 = 1"}
 
 
 def count_all(table: Table) -> str:
@@ -176,7 +176,7 @@ def key_column(table: Table) -> tuple[str, tuple[str | int | None, ...]] | None:
 QUERY_CAPACITY: Final = 10_000
 """The budget of an audit's curators, in multiples of one query's epsilon."""
 
-REDRAWN_NOISE: Final = "noise drawn again"
+REDRAWN_NOISE: Final = "noise redrawn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def open_sides(
 
 def _name_pair(people: tuple[Person | None, Person]) -> str:
     first, second = people
-    return str(second) if first is None else f"{first}, or {second}"
+    return str(second) if first is None else f"{first}; or {second}"
 
 
 def epsilon_for(budget: Budget) -> float:
@@ -247,7 +247,7 @@ def _make_run(
         if _shape(first) != _shape(second):
             return compare_texts(text, sides.pair, _shape(first), _shape(second))
         if not first.plan.totals and not first.plan.quantiles:
-            return compare_texts(text, sides.pair, "chosen keys", "chosen keys")
+            return compare_texts(text, sides.pair, "selected keys", "selected keys")
         plan = first.plan
         samplers = [
             _make_sampler(engine, curator, plan)

@@ -52,7 +52,7 @@ class Report:
     def __str__(self) -> str:
         drawn = sum(2 * one.samples for one in self.findings)
         outcome = f"{len(self.convicted)} disproved" if self.convicted else "none disproved"
-        return f"{len(self.findings)} claims tried with {drawn:,} outputs: {outcome}"
+        return f"{len(self.findings)} claims tested with {drawn:,} outputs: {outcome}"
 
     def to_html(self) -> str:
         """Return the report as a self-contained HTML page."""
@@ -136,13 +136,13 @@ tr.convicted td {{ background: #fde0dc; font-weight: 600; }} tr.alike td {{ colo
 </style></head><body>
 <h1>Audit</h1>
 <p><strong>{summary}.</strong> Finished {when}.</p>
-<p>Each line is a pair of neighbouring databases, made of invented rows that fit the declaration.
-One half of the outputs proposes an event that tells the two apart, the other half measures it.
-<em>Found</em> is the least value that the counts allow: a claim below it is disproved. If all
-claims are true, this page accuses none of them with a probability of at least {confidence}. That
-nothing was disproved is no proof: an audit finds mistakes, it cannot show that there are none.</p>
-<table><thead><tr><th>on trial</th><th>neighbours differ in</th><th>outputs</th><th>claimed</th>
-<th>found</th><th>samples a side</th><th>best event</th><th>verdict</th></tr></thead><tbody>
+<p>Each line tests a claim on two neighboring datasets of synthetic rows that fit the declaration.
+One half of the outputs selects an event that distinguishes the two datasets, and the other half
+measures it. <em>Found</em> is the smallest value that is consistent with the counts; a smaller
+claim is disproved. If all claims are true, none of them is disproved with a probability of at least
+{confidence}. An audit can find errors, but it cannot prove that there are none.</p>
+<table><thead><tr><th>Subject</th><th>Datasets differ in</th><th>Outputs</th><th>Claimed</th>
+<th>Found</th><th>Samples per side</th><th>Best event</th><th>Verdict</th></tr></thead><tbody>
 {rows}
 </tbody></table></body></html>
 """

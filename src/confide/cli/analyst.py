@@ -56,8 +56,8 @@ class PriceOptions:
         named = {name: value for name, value in typed.items() if value is not None}
         if len(named) != 1:
             raise BadArgument(
-                "say what the answer may cost by exactly one of --epsilon 0.1, --share 1% and "
-                "--error 50 (the half-width wanted); confide preview shows what each would do"
+                "Pass exactly one of `--epsilon 0.1`, `--share 1%`, and `--error 50` (the target "
+                "margin of error) to set the cost. `confide preview` shows the effect of each."
             )
         return {**named, "confidence": self.confidence}
 
@@ -68,26 +68,29 @@ def preview_query(
     """Print the cost of an answer and the half-width of each column."""
     with _open(config, url) as asked:
         found = asked.preview(question, **_default_price(console, want).given())
-    level = f"{100 * found.confidence:.12g} %"
+    level = f"{100 * found.confidence:.12g}%"
     if found.errors:
-        width = f"{level} half-width"
-        table = make_table("column", width, title="Before asking", right=(width,))
+        width = f"margin of error ({level})"
+        table = make_table("column", width, title="Preview", right=(width,))
         for name, half in found.errors.items():
             known = "depends on the data" if half is None else f"{half:,.4g}"
             table.add_row(Text(plain(name)), known)
         console.print(table)
     if found.regret is not None:
         print_message(
-            console, f"a chosen key is within {found.regret:,.4g} of the best, at {level}"
+            console,
+            f"A selected key is within {found.regret:,.4g} of the best, at {level} confidence.",
         )
     for note in found.notes:
         print_message(console, plain(note))
     if found.reused:
-        print_message(console, "asked before: the same answer again is free")
-    new = "a new one, with --fresh, would cost" if found.reused else "would cost"
+        print_message(console, "The query has a stored answer, which is free.")
+    new = "A new answer, with --fresh," if found.reused else "This query"
     share, epsilon = percent(found.cost.share), f"{found.cost.epsilon:.4g}"
     kinds = ", ".join(found.mechanisms)
-    print_message(console, f"{new} {share} of the budget (epsilon {epsilon}); noise: {kinds}")
+    print_message(
+        console, f"{new} would cost {share} of the budget (epsilon {epsilon}). Noise: {kinds}."
+    )
 
 
 def explain_query(console: Console, question: str, config: Path, want: PriceOptions) -> None:
@@ -102,7 +105,9 @@ def _default_price(console: Console, want: PriceOptions) -> PriceOptions:
     """Return the price options; if none was given, print the default and return it."""
     if want.is_given:
         return want
-    print_message(console, "Supposed: --share 1%; or say --epsilon, --share or --error.")
+    print_message(
+        console, "Assuming --share 1%. To change this, pass --epsilon, --share, or --error."
+    )
     return replace(want, share="1%")
 
 
@@ -124,7 +129,7 @@ def answer_query(
         _check_plot(plot)
     output, remarks = Console(), Console(stderr=True)
     with _open(config, url) as asked:
-        with remarks.status("asking"):
+        with remarks.status("Running the query"):
             answer = asked.sql(question, **options, **want.given())
         match form:
             case "csv":
@@ -148,14 +153,14 @@ def _open(config: Path, url: str | None) -> "AbstractContextManager[Curator | Co
 
 def _open_here(config: Path) -> Curator:
     """Return the curator that a file declares, with a status line while it opens."""
-    with Console(stderr=True).status("opening the declared tables"):
+    with Console(stderr=True).status("Opening the declared tables"):
         return Curator.open(config)
 
 
 def _check_plot(path: Path) -> None:
     """Raise BadArgument for a plot file that cannot be written, before any budget is spent."""
     if path.suffix not in (".svg", ".png"):
-        raise BadArgument(f"--plot must be a .svg or .png file, got {path.name!r}")
+        raise BadArgument(f"`--plot` must be a .svg or .png file; got {path.name!r}.")
     check_writable(path)
     if path.suffix == ".png":
         import_converter()
@@ -164,7 +169,7 @@ def _check_plot(path: Path) -> None:
 def _write_plot(remarks: Console, path: Path, figures: Figures) -> None:
     noisy = figures.noisy_columns()
     if not noisy:
-        print_message(remarks, "the answer has no number to draw")
+        print_message(remarks, "The answer has no numeric column to plot.")
         return
     drawn = draw_chart(noisy[0], figures.labels(), figures.column(noisy[0]), paper="white")
     if path.suffix == ".svg":

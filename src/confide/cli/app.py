@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 from rich.console import Console
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperGroup, TyperOption
 
 from confide.cli.holdout import app as holdout
 from confide.errors import BadArgument, BadDeclaration, ConfideError, Refusal
@@ -58,8 +58,25 @@ class Roles(StrEnum):
     OWNER = "owner"
 
 
+class _Argument(TyperArgument):
+    """An argument whose help shows no type."""
+
+    def display_type(self, ctx: Any) -> str:
+        del ctx
+        return ""
+
+
 class _Commands(TyperGroup):
     """A command group that turns errors into a message and an exit code."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        command = super().get_command(ctx, cmd_name)
+        for parameter in command.params if command is not None else ():
+            if isinstance(parameter, TyperArgument):
+                parameter.__class__ = _Argument
+            elif isinstance(parameter, TyperOption) and parameter.is_flag:
+                parameter.metavar = ""
+        return command
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -74,7 +91,7 @@ class _Commands(TyperGroup):
 app = typer.Typer(
     name="confide",
     cls=_Commands,
-    help="Ask about personal data and get differentially private answers.",
+    help="Query personal data with differential privacy.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -95,33 +112,45 @@ def options(
         bool,
         typer.Option(
             "--version",
+            metavar="",
             help="Show the version and exit.",
             callback=lambda value: _show_version(is_asked=value),
             is_eager=True,
         ),
     ] = False,
 ) -> None:
-    """Ask about personal data and get differentially private answers."""
+    """Query personal data with differential privacy."""
     del version  # its callback has printed the version
 
 
-Config = Annotated[Path, typer.Option("--config", help="The declaration file.")]
+Config = Annotated[
+    Path, typer.Option("--config", metavar="FILE", help="Path of the declaration file.")
+]
 Epsilon = Annotated[
-    str | None, typer.Option(help="What the answer may cost, as an epsilon of its own.")
+    str | None,
+    typer.Option(metavar="NUMBER", help="Epsilon to spend on this query, such as 0.1."),
 ]
 Share = Annotated[
-    str | None, typer.Option(help="What the answer may cost, as a part of the budget: 0.05 or 5%.")
+    str | None,
+    typer.Option(metavar="SHARE", help="Share of the total budget to spend, such as 5% or 1/20."),
 ]
 Error = Annotated[
-    str | None, typer.Option(help="How near every number must be; confide finds the least cost.")
+    str | None,
+    typer.Option(metavar="NUMBER", help="Target margin of error, met at the lowest possible cost."),
 ]
 Confidence = Annotated[
-    str, typer.Option(help="How often --error, or what a preview tells, is to hold.")
+    str,
+    typer.Option(metavar="LEVEL", help="Confidence level for --error and for previewed errors."),
 ]
-Question = Annotated[str, typer.Argument(metavar="SQL", help="One SELECT over declared tables.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Confirm a cost above the owner's limit per query.")
+]
+Query = Annotated[
+    str, typer.Argument(metavar="SQL", help="Query: one SELECT over declared tables.")
+]
 Url = Annotated[
     str | None,
-    typer.Option(help="Ask this server instead; your token is in CONFIDE_TOKEN.", metavar="URL"),
+    typer.Option(metavar="URL", help="Server to query, with the token in CONFIDE_TOKEN."),
 ]
 DEFAULT_CONFIG: Final = Path("confide.toml")
 
@@ -129,16 +158,18 @@ DEFAULT_CONFIG: Final = Path("confide.toml")
 @app.command()
 def demo(
     *,
-    report: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("demo-report.html"),
+    report: Annotated[Path, typer.Option(metavar="FILE", help="Path of the HTML report.")] = Path(
+        "demo-report.html"
+    ),
     mechanisms: Annotated[
         bool, typer.Option("--mechanisms", help="Run each mechanism once instead.")
     ] = False,
     data: Annotated[
         Path | None,
-        typer.Option(help="Write the survey into this .csv or .parquet file instead, to try."),
+        typer.Option(metavar="FILE", help="Only write the survey to a .csv or .parquet file."),
     ] = None,
 ) -> None:
-    """Ask a health survey a few questions, within a budget; write a page with charts."""
+    """Run a few queries on a health survey, and write a report with charts."""
     if data is not None:
         demos.write_sample(Console(), data)
         return
@@ -151,11 +182,13 @@ def demo(
 @app.command()
 def init(
     data: Annotated[
-        list[str], typer.Argument(help="Parquet or CSV files, or tables of PostgreSQL by address.")
+        list[str],
+        typer.Argument(metavar="DATA", help="Parquet or CSV files, or URLs of database tables."),
     ],
     *,
     interactive: Annotated[
-        bool, typer.Option("--interactive", help="Ask for everything that the draft leaves open.")
+        bool,
+        typer.Option("--interactive", help="Ask for everything that the draft leaves open."),
     ] = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
@@ -166,18 +199,18 @@ def init(
 
 @app.command()
 def convert(
-    data: Annotated[Path, typer.Argument(metavar="FILE.csv", help="A CSV file of any kind.")],
+    data: Annotated[Path, typer.Argument(metavar="FILE.csv", help="CSV file to convert.")],
     copy: Annotated[
-        Path | None, typer.Argument(metavar="COPY.parquet", help="Where the copy goes.")
+        Path | None, typer.Argument(metavar="COPY.parquet", help="Path of the copy.")
     ] = None,
 ) -> None:
-    """Copy a CSV file with odd separators, numbers, dates or names into one that confide reads."""
+    """Convert a CSV file with unusual separators, numbers, dates, or names to Parquet."""
     owners.convert_file(Console(), data, copy)
 
 
 @app.command()
 def check(config: Config = DEFAULT_CONFIG) -> None:
-    """Compare the declaration with the data, for the owner's eyes."""
+    """Compare the declaration with the data, for the owner only."""
     if not owners.check_declaration(Console(), config):
         raise typer.Exit(WRONG_USE)
 
@@ -185,13 +218,14 @@ def check(config: Config = DEFAULT_CONFIG) -> None:
 @app.command("suggest-limits")
 def suggest_limits(
     table: Annotated[
-        str | None, typer.Argument(help="A declared table; may be omitted if there is only one.")
+        str | None,
+        typer.Argument(metavar="TABLE", help="Declared table; optional if there is only one."),
     ] = None,
     *,
-    share: Annotated[str, typer.Option(help="Share of the budget to spend, such as 1%.")] = "1%",
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Confirm a cost above the owner's limit per query.")
-    ] = False,
+    share: Annotated[
+        str, typer.Option(metavar="SHARE", help="Share of the total budget to spend, such as 1%.")
+    ] = "1%",
+    yes: Yes = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
     """Suggest `max_rows_per_unit` from noisy counts of people by number of rows."""
@@ -202,19 +236,22 @@ def suggest_limits(
 def audit(
     *,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer neighbours and outputs: about a minute.")
+        bool,
+        typer.Option("--quick", help="Use fewer samples; takes about a minute."),
     ] = False,
-    report: Annotated[Path, typer.Option(help="Where the page goes.")] = Path("audit-report.html"),
+    report: Annotated[Path, typer.Option(metavar="FILE", help="Path of the HTML report.")] = Path(
+        "audit-report.html"
+    ),
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Try to disprove the privacy of the declaration's answers, on invented rows."""
+    """Try to disprove the privacy of the declaration's answers, on synthetic rows."""
     if not audits.run_audit(Console(), config, report, is_quick=quick):
         raise typer.Exit(REFUSED)
 
 
 @app.command()
 def preview(
-    question: Question,
+    query: Query,
     *,
     epsilon: Epsilon = None,
     share: Share = None,
@@ -223,14 +260,14 @@ def preview(
     url: Url = None,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Show what an answer would cost and how far off it would be; spends nothing."""
+    """Show the cost and the margins of error of a query; spends nothing."""
     want = analysts.PriceOptions(epsilon, share, error, confidence)
-    analysts.preview_query(Console(), question, config, want, url=url)
+    analysts.preview_query(Console(), query, config, want, url=url)
 
 
 @app.command()
 def explain(
-    question: Question,
+    query: Query,
     *,
     epsilon: Epsilon = None,
     share: Share = None,
@@ -238,69 +275,76 @@ def explain(
     confidence: Confidence = "0.95",
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Say in sentences what a question would do; reads no row and spends nothing."""
-    analysts.explain_query(
-        Console(), question, config, analysts.PriceOptions(epsilon, share, error, confidence)
-    )
+    """Explain a query in sentences; reads no rows and spends nothing."""
+    want = analysts.PriceOptions(epsilon, share, error, confidence)
+    analysts.explain_query(Console(), query, config, want)
 
 
 @app.command()
 def sql(
-    question: Question,
+    query: Query,
     *,
     epsilon: Epsilon = None,
     share: Share = None,
     error: Error = None,
     confidence: Confidence = "0.95",
-    form: Annotated[Format, typer.Option("--format", help="How it is written.")] = Format.TABLE,
+    form: Annotated[Format, typer.Option("--format", help="Output format.")] = Format.TABLE,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the answer into this .svg or .png file too.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Path of a chart of the answer, as .svg or .png."),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="Makes it safe to repeat: the same answer, charged once.")
+        str | None,
+        typer.Option(metavar="KEY", help="Idempotency key; a repeated key is charged once."),
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Pay for a new answer to a question asked before.")
+        bool,
+        typer.Option("--fresh", help="Pay for a new answer to an answered query."),
     ] = False,
-    yes: Annotated[
-        bool, typer.Option("--yes", help="Confirm a cost above the owner's limit per query.")
-    ] = False,
+    yes: Yes = False,
     url: Url = None,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Ask a question and pay for the answer."""
+    """Run a query and pay for the answer."""
     want = analysts.PriceOptions(epsilon, share, error, confidence)
     options: dict[str, Any] = {"key": key, "fresh": fresh, "confirm": yes}
-    analysts.answer_query(question, config, want, options, form=form.value, plot=plot, url=url)
+    analysts.answer_query(query, config, want, options, form=form.value, plot=plot, url=url)
 
 
 @app.command()
 def budget(config: Config = DEFAULT_CONFIG) -> None:
-    """Show what of the budget is spent and what is left."""
+    """Show the total, spent, and remaining budget."""
     owners.print_budget(Console(), config)
 
 
 @app.command()
 def ledger(
     *,
-    verify: Annotated[bool, typer.Option("--verify", help="Recompute balance and chain.")] = False,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Verify the balance and the hash chain."),
+    ] = False,
     export: Annotated[
-        Path | None, typer.Option(help="Write every charge, without values, into this file.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every charge, without values, to a new file."),
     ] = None,
-    again: Annotated[
-        Path | None, typer.Option("--recount", help="Add up such a file; needs nothing else.")
+    recounted: Annotated[
+        Path | None,
+        typer.Option(
+            "--recount", metavar="FILE", help="Recompute the total from an exported file."
+        ),
     ] = None,
     accept: Annotated[
         bool,
-        typer.Option("--accept-lost-anchor", help="Record that the anchor is lost, and go on."),
+        typer.Option("--accept-lost-anchor", help="Record the loss of the anchor and continue."),
     ] = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Show every charge; with --verify, recompute them all."""
+    """Show every charge, and verify the ledger with --verify."""
     if accept:
         owners.accept_lost_anchor(Console(), config)
-    elif again is not None:
-        owners.print_recount(Console(), again)
+    elif recounted is not None:
+        owners.print_recount(Console(), recounted)
     elif export is not None:
         owners.export_ledger(Console(), config, export)
     else:
@@ -353,36 +397,51 @@ def record(
 @app.command()
 def serve(
     *,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="How many processes answer.")] = 1,
+    host: Annotated[str, typer.Option(metavar="HOST", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="PORT", min=0, max=65535, help="Port to listen on.")
+    ] = 8000,
+    workers: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=64, help="Number of worker processes.")
+    ] = 1,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Serve the curator over HTTP, with a page for people; callers need tokens."""
+    """Serve the curator over HTTP, with a web UI; callers need tokens."""
     servers.run_server(Console(), config, host, port, workers)
 
 
 @app.command()
 def token(
-    name: Annotated[str | None, typer.Argument(help="The analyst, or the owner.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of the analyst or the owner.")
+    ] = None,
     *,
-    role: Annotated[Roles, typer.Option(help="What its holder may do.")] = Roles.ANALYST,
-    days: Annotated[int, typer.Option(min=1, max=3660, help="How long it lives.")] = 90,
-    share: Annotated[str | None, typer.Option(help="The most that it may spend: 5%.")] = None,
+    role: Annotated[Roles, typer.Option(help="Role of the token.")] = Roles.ANALYST,
+    days: Annotated[
+        int,
+        typer.Option(metavar="DAYS", min=1, max=3660, help="Days until the token expires."),
+    ] = 90,
+    share: Annotated[
+        str | None,
+        typer.Option(metavar="SHARE", help="Spending limit of the token, such as 5%."),
+    ] = None,
     may_confirm: Annotated[
         bool,
-        typer.Option("--may-confirm", help="Let an agent confirm a cost above the owner's limit."),
+        typer.Option(
+            "--may-confirm",
+            help="Let an agent confirm a cost above the owner's limit.",
+        ),
     ] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Shut all tokens of NAME.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="Show all tokens.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke all tokens for NAME.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List all tokens.")] = False,
     config: Config = DEFAULT_CONFIG,
 ) -> None:
-    """Make a token for the server, and print it once."""
+    """Create a token for the server, and print it once."""
     require_extra("confide.server", "server", "Tokens need")
     if listed:
         servers.list_tokens(Console(), config)
     elif name is None:
-        raise BadDeclaration("say whose token: confide token NAME")
+        raise BadDeclaration("A token needs a name. Run `confide token NAME`.")
     elif revoke:
         servers.revoke_tokens(Console(), config, name)
     else:
@@ -392,7 +451,7 @@ def token(
 
 @app.command()
 def mcp(url: Url = None, config: Config = DEFAULT_CONFIG) -> None:
-    """Serve tools for a language model on the standard streams, within a token's limits."""
+    """Serve tools for a language model on standard input and output, within a token's limits."""
     servers.run_tools(config, url)
 
 

@@ -23,7 +23,7 @@ def run_audit(console: Console, config: Path, page: Path, *, is_quick: bool) -> 
     check_writable(page)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as progress:
-        task = progress.add_task("opening", total=None)
+        task = progress.add_task("Opening", total=None)
 
         def advance(case: Case) -> None:
             progress.update(
@@ -40,13 +40,13 @@ def run_audit(console: Console, config: Path, page: Path, *, is_quick: bool) -> 
         )
     show_report(console, report)
     page.write_text(report.to_html(), encoding="utf-8")
-    print_message(console, f"every line: {page}")
+    print_message(console, f"Wrote the full report to {page}.")
     return not report.convicted
 
 
 def show_report(console: Console, report: Report) -> None:
     """Print each audited subject, with the datasets that give the strongest evidence against it."""
-    table = make_table("on trial, and what its neighbours differ in", title="Audit", is_light=True)
+    table = make_table("subject, and how the datasets differ", title="Audit", is_light=True)
     table.caption = str(report)
     table.add_column("claimed", max_width=len("delta 0.0138"))
     for heading in ("found", "samples"):

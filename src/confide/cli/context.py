@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 NO_LEDGER_WARNING: Final = (
-    "No ledger is declared, so what is spent here is forgotten when the command ends, and the next "
-    'one begins with the whole budget: add [ledger] with url = "sqlite:///ledger.db".'
+    "No ledger is declared, so this spending is forgotten when the command ends, and the next "
+    'command starts with the full budget. Add [ledger] with url = "sqlite:///ledger.db".'
 )
 
 
@@ -42,7 +42,7 @@ def check_writable(path: Path) -> None:
     """Raise BadDeclaration for an output file that cannot be written, before any work is done."""
     target = path if path.exists() else path.parent
     if path.is_dir() or not path.parent.is_dir() or not os.access(target, os.W_OK):
-        raise BadDeclaration(f"{path} cannot be written; name another file")
+        raise BadDeclaration(f"`{path}` cannot be written. Choose another file name.")
 
 
 TOKEN: Final = "CONFIDE_TOKEN"  # noqa: S105  # the variable, not the token
@@ -53,7 +53,8 @@ def read_token() -> str:
     token = os.environ.get(TOKEN, "").strip()
     if not token:
         raise NotSignedIn(
-            f"set {TOKEN} to your token; the owner makes one with `confide token NAME`"
+            f"Authentication is required. Set `{TOKEN}` to your token, which the owner creates "
+            "with `confide token NAME`."
         )
     return token
 

@@ -68,15 +68,15 @@ def run_mechanisms(console: Console) -> None:
         flip_condition(),
         watch_months(),
     ]
-    headings = ("mechanism", "question", "answer", "95 % interval", "loss")
-    title = "An invented clinic of 240 patients; the answers differ at every run"
+    headings = ("mechanism", "query", "answer", "95% interval", "loss")
+    title = "Synthetic clinic with 240 patients (answers differ in each run)"
     table = make_table(*headings, title=title, is_light=True)
     for line in lines:
         table.add_row(line.mechanism, line.question, line.answer, line.interval, cost(line.loss))
     console.print(table)
     together = compose([line.loss for line in lines]).epsilon_at(DELTA)
     print_message(
-        console, f"All of it together: epsilon {text_above(together)} at delta {DELTA:g}."
+        console, f"All mechanisms together: epsilon {text_above(together)} at delta {DELTA:g}."
     )
 
 
@@ -111,7 +111,7 @@ def sum_nights() -> DemoRow:
     mechanism = Gaussian(sensitivity=MAX_NIGHTS, epsilon=1.0, delta=DELTA)
     answer = int(mechanism.release(NIGHTS))
     interval = around(answer, mechanism.interval(0.95))
-    question = f"How many nights in all, up to {MAX_NIGHTS} each?"
+    question = f"How many nights in total, at most {MAX_NIGHTS} per patient?"
     return DemoRow("Gaussian", question, str(answer), interval, mechanism.loss)
 
 
@@ -140,7 +140,7 @@ def watch_months() -> DemoRow:
     found = next(
         (month for month, calls in CALLS_PER_MONTH.items() if mechanism.ask(calls)), "none"
     )
-    question = f"First month when more than {CALL_THRESHOLD} called?"
+    question = f"First month with more than {CALL_THRESHOLD} calls?"
     return DemoRow("Sparse vector", question, found, "", mechanism.loss)
 
 
@@ -181,7 +181,7 @@ QUESTIONS: Final = (
         "How many are 65 or older?",
         "SELECT COUNT(*) AS people FROM people WHERE age >= 65",
         {"epsilon": 0.05},
-        "One person more or less changes a count by 1, so little noise hides anybody.",
+        "Adding or removing a person changes a count by 1, so little noise protects everyone.",
     ),
     DemoQuery(
         "Does blood pressure rise with age?",
@@ -190,20 +190,20 @@ QUESTIONS: Final = (
         "       AVG(systolic) AS systolic\n"
         "FROM people GROUP BY years",
         {"epsilon": 0.2},
-        "Groups do not overlap, so four of them cost no more than one.",
+        "Groups do not overlap, so four groups cost no more than one.",
     ),
     DemoQuery(
         "Who has smoked, by education?",
         "SELECT education, COUNT(*) FILTER (WHERE ever_smoked) / COUNT(ever_smoked) AS smoked\n"
         "FROM people GROUP BY education ORDER BY smoked DESC",
         {"epsilon": 0.3},
-        "A ratio of two statistics: both are paid for once, the division is free.",
+        "This is a ratio of two statistics. Both are paid for once, and the division is free.",
     ),
     DemoQuery(
-        "How do people judge their health, and how long do they sleep?",
+        "How do people rate their health, and how long do they sleep?",
         "SELECT health, COUNT(*) AS people, AVG(sleep_hours) AS hours\nFROM people GROUP BY health",
         {"epsilon": 0.3},
-        "Few people say 'Poor': their interval is wider, and says so.",
+        "Few people say 'Poor', so the interval of their mean is wider.",
     ),
     DemoQuery(
         "Are people with diabetes heavier for their height?",
@@ -211,56 +211,56 @@ QUESTIONS: Final = (
         "       AVG(LEAST(weight_kg / (height_cm / 100 * (height_cm / 100)), 60)) AS bmi\n"
         "FROM people WHERE age >= 20 GROUP BY diabetes",
         {"epsilon": 0.3},
-        "LEAST keeps one extreme value from setting the scale of the noise.",
+        "LEAST prevents one extreme value from determining the scale of the noise.",
     ),
     DemoQuery(
-        "How many hours do they all sleep in a working night?",
+        "How many hours do all of them sleep on a workday?",
         "SELECT SUM(sleep_hours) AS hours FROM people",
         {"epsilon": 0.05},
     ),
     DemoQuery(
-        "How many have no health insurance, give or take 40?",
+        "How many have no health insurance, with a margin of error of 40?",
         "SELECT COUNT(*) AS people FROM people WHERE NOT insured",
         {"error": 40},
-        "Accuracy first: confide finds the least cost at which the error is small enough.",
+        "confide finds the lowest cost that meets the target margin of error.",
     ),
     DemoQuery(
-        "What do adults weigh, in the middle?",
+        "What is the median weight of adults?",
         "SELECT sex, MEDIAN(weight_kg) AS middle FROM people WHERE age >= 20 GROUP BY sex",
         {"epsilon": 0.3},
-        "A quantile is a choice among values by their rank, so extreme bounds hardly cost it.",
+        "A quantile is chosen by rank, so wide bounds hardly affect its accuracy.",
     ),
     DemoQuery(
-        "How spread out is cholesterol?",
+        "What are the mean and standard deviation of cholesterol?",
         "SELECT sex, AVG(cholesterol) AS mean, STDDEV(cholesterol) AS deviation\n"
         "FROM people GROUP BY sex",
         {"epsilon": 0.2},
     ),
     DemoQuery(
-        "Which schooling and health go together most often?",
+        "Which combinations of education and health are most common?",
         "SELECT education, health FROM people\n"
         "GROUP BY education, health ORDER BY COUNT(*) DESC LIMIT 3",
         {"epsilon": 0.1},
-        "The 3 largest of 25 groups, without their counts: three choices cost the same among 25 "
-        "groups as among 2,500.",
+        "The query selects the 3 largest of 25 groups, without their counts. It would cost the "
+        "same with 2,500 groups.",
     ),
     DemoQuery(
-        "What does the heaviest person weigh?",
+        "How much does the heaviest person weigh?",
         "SELECT MAX(weight_kg) FROM people",
         {"epsilon": 0.1},
-        "A maximum is one person's value, so it is refused; a refusal costs nothing.",
+        "A maximum is the value of one person, so it is refused. A refusal costs nothing.",
     ),
     DemoQuery(
-        "How many are 65 or older, asked again in other words?",
+        "How many are 65 or older, in a different spelling?",
         "select count(*) as people\nfrom people\nwhere (age) >= 65",
         {"epsilon": 0.05},
-        "The same question gets the same answer, free: asking often does not wear the noise away.",
+        "A repeated query returns the stored answer for free, so repetition does not remove noise.",
     ),
     DemoQuery(
-        "Everything about everybody, please?",
+        "What are the mean weights by age and sex, at a high cost?",
         "SELECT age, sex, AVG(weight_kg) AS weight FROM people GROUP BY age, sex",
         {"epsilon": 2.0},
-        "More than is left of the budget is refused before a row is read.",
+        "A query that exceeds the remaining budget is refused before any row is read.",
     ),
 )
 
@@ -288,12 +288,12 @@ class Outcome:
 def run_demo(console: Console, report: Path) -> None:
     """Run every query, print the outcomes, and write the report."""
     check_writable(report)
-    with console.status("opening 8,366 people"):
+    with console.status("Opening the sample data"):
         curator = Curator([sample_table()], budget=Budget(EPSILON))
     print_message(
         console,
-        f"8,366 people of a US health survey, unweighted; the budget is epsilon {EPSILON}. "
-        "Noise differs at every run.",
+        f"8,366 people from a US health survey, unweighted. The total budget is epsilon {EPSILON}. "
+        "Noise differs in each run.",
     )
     outcomes: list[Outcome] = []
     for number, query in enumerate(QUESTIONS, start=1):
@@ -302,21 +302,21 @@ def run_demo(console: Console, report: Path) -> None:
         outcomes.append(outcome)
     report.write_text(write_report(outcomes, EPSILON), encoding="utf-8")
     console.print()
-    print_message(console, f"The same with charts: {report}")
+    print_message(console, f"Wrote a report with charts to {report}.")
 
 
 def write_sample(console: Console, path: Path) -> None:
     """Write the survey, which is in the public domain, to a CSV or Parquet file."""
     if path.suffix.lower() not in (".csv", ".parquet"):
-        raise BadDeclaration(f"--data must be a .csv or .parquet file, got {path.name!r}")
+        raise BadDeclaration(f"`--data` must be a .csv or .parquet file; got {path.name!r}.")
     check_writable(path)
     if path.exists():
-        raise BadDeclaration(f"{path} is there already; remove it, or name another file")
+        raise BadDeclaration(f"`{path}` already exists. Remove it, or choose another file name.")
     copy_parquet(Path(str(sample_table().source)), path)
     print_message(
         console,
-        f"{path} holds 8,366 people of a US health survey; `confide init {path}` drafts a "
-        "declaration",
+        f"Wrote 8,366 people from a US health survey to {path}. To draft a declaration, run "
+        f"`confide init {path}`.",
     )
 
 
@@ -343,7 +343,7 @@ def show_outcome(console: Console, number: int, outcome: Outcome, budget: str) -
     if outcome.figures is not None:
         show_figures(console, outcome.figures)
     else:
-        print_message(console, f"refused: {outcome.refusal}", style="yellow", hang=2)
+        print_message(console, f"Refused: {outcome.refusal}", style="yellow", hang=2)
     if outcome.query.remark:
         print_message(console, outcome.query.remark, style="italic")
     print_message(console, f"{describe_cost(outcome)}; {budget}")
@@ -352,9 +352,9 @@ def show_outcome(console: Console, number: int, outcome: Outcome, budget: str) -
 def describe_cost(outcome: Outcome) -> str:
     """Return the cost of an outcome, in words."""
     if outcome.figures is None:
-        return "cost nothing: refused"
+        return "cost nothing (refused)"
     if outcome.is_reused:
-        return "cost nothing: asked before"
+        return "cost nothing (stored answer)"
     return f"cost {percent(outcome.cost)}"
 
 
@@ -362,8 +362,8 @@ def _describe_error(preview: Preview) -> str:
     """Return the margins of error that a preview predicts, in words."""
     known = [f"{name} +-{width:,.4g}" for name, width in preview.errors.items() if width]
     if preview.regret is not None:
-        known = [f"a chosen group is within {preview.regret:,.4g} of the largest one left"]
-    return f"known beforehand, at 95 %: {', '.join(known)}" if known else ""
+        known = [f"each selected group within {preview.regret:,.4g} of the largest remaining one"]
+    return f"preview (95% confidence): {', '.join(known)}" if known else ""
 
 
 STYLE: Final = """
@@ -394,9 +394,9 @@ def write_report(outcomes: Sequence[Outcome], epsilon: int) -> str:
         f"<title>confide demo</title><style>{STYLE}</style></head><body>"
         "<h1>What a small privacy budget buys</h1>"
         "<p>8,366 people of the US National Health and Nutrition Examination Survey 2017-2018, "
-        f"unweighted, asked {len(outcomes)} questions within epsilon {epsilon} for all of them "
-        "together. Every figure carries noise; its interval covers the value without noise "
-        "95 times in 100.</p>"
+        f"unweighted. This page shows {len(outcomes)} queries within a total epsilon of {epsilon}. "
+        "Every value contains noise, and its interval covers the value without noise with 95% "
+        "probability.</p>"
         f"{sections}</body></html>\n"
     )
 
@@ -415,7 +415,7 @@ def _section(number: int, outcome: Outcome) -> str:
         parts.append(f"<p>{escape(query.remark)}</p>")
     left = percent(outcome.left, down=True)
     parts.append(
-        f'<div class="note cost">{describe_cost(outcome)}; {left} of the budget left</div>'
+        f'<div class="note cost">{describe_cost(outcome)}; {left} of the budget remains</div>'
     )
     width = f"{float(outcome.left) * 100:.2f}%"
     parts.append(f'<div class="budget"><div style="width:{width}"></div></div>')
@@ -425,7 +425,7 @@ def _section(number: int, outcome: Outcome) -> str:
 def _table(figures: Figures) -> str:
     noisy = set(figures.noisy_columns())
     heads = "".join(
-        f'<th class="number">{escape(name)}</th><th class="number">95 % interval</th>'
+        f'<th class="number">{escape(name)}</th><th class="number">95% interval</th>'
         if name in noisy
         else f"<th>{escape(name)}</th>"
         for name in figures.columns

@@ -25,16 +25,28 @@ else:
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="A holdout set that can be asked again and again: plan one, or see it at work.",
+    help="Plan a reusable holdout, or run the published experiment.",
     no_args_is_help=True,
 )
 
-Tau = Annotated[str | None, typer.Option(help="How near answers must be to the population.")]
-Beta = Annotated[str, typer.Option(help="How probable it may be that any answer is farther off.")]
-Queries = Annotated[int | None, typer.Option(help="How many queries may be asked.")]
-Overfits = Annotated[int | None, typer.Option(help="How many guesses may turn out wrong.")]
-Rows = Annotated[int | None, typer.Option("--n", help="How many rows the holdout has.")]
-Epsilon = Annotated[str | None, typer.Option(help="The session shall also be epsilon-DP.")]
+Tau = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBER", help="Maximum error for the population, such as 0.05."),
+]
+Beta = Annotated[
+    str, typer.Option(metavar="NUMBER", help="Probability that any answer has a larger error.")
+]
+Queries = Annotated[int | None, typer.Option(metavar="NUMBER", help="Maximum number of queries.")]
+Overfits = Annotated[
+    int | None, typer.Option(metavar="NUMBER", help="Maximum number of wrong guesses.")
+]
+Rows = Annotated[
+    int | None, typer.Option("--n", metavar="NUMBER", help="Number of rows of the holdout.")
+]
+Epsilon = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBER", help="Also make the session differentially private."),
+]
 
 
 @app.command()
@@ -47,7 +59,7 @@ def plan(
     n: Rows = None,
     epsilon: Epsilon = None,
 ) -> None:
-    """Show what a session needs by every known bound; leave out what is sought."""
+    """Show the requirements of a session by every known bound; omit the value to compute."""
     found = planning.plan(
         tau=tau, beta=beta, queries=queries, overfits=overfits, n=n, epsilon=epsilon
     )
@@ -59,14 +71,22 @@ def plan(
 @app.command()
 def experiment(
     *,
-    out: Annotated[Path, typer.Option(help="A .png, .svg or .html file.")] = Path("holdout.png"),
-    rows: Annotated[int, typer.Option("--n", help="Rows of each set.")] = 10_000,
-    features: Annotated[int, typer.Option(help="Features to choose from.")] = 10_000,
-    runs: Annotated[int, typer.Option(help="How often each variant is run.")] = 50,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Path of the chart, as .png, .svg, or .html.")
+    ] = Path("holdout.png"),
+    rows: Annotated[
+        int, typer.Option("--n", metavar="NUMBER", help="Number of rows in each set.")
+    ] = 10_000,
+    features: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Number of features to select from.")
+    ] = 10_000,
+    runs: Annotated[
+        int, typer.Option(metavar="NUMBER", help="Number of runs of each variant.")
+    ] = 50,
 ) -> None:
-    """Choose features with a holdout asked many times, as published, and draw what happens."""
+    """Run the published feature-selection experiment, and draw a chart of the results."""
     if out.suffix.lower() not in (".png", ".svg", ".html"):
-        raise BadDeclaration(f"--out must be a .png, .svg or .html file, got {out.name!r}")
+        raise BadDeclaration(f"`--out` must be a .png, .svg, or .html file; got {out.name!r}.")
     context.check_writable(out)
     display.import_converter()
     console = Console()
@@ -82,7 +102,7 @@ def experiment(
         output.print_message(
             console,
             f"{method}, no signal, {last} features: "
-            f"holdout says {curve.holdout[:, -1].mean():.3f}, "
-            f"fresh rows {curve.fresh[:, -1].mean():.3f}",
+            f"holdout accuracy {curve.holdout[:, -1].mean():.3f}, "
+            f"accuracy on fresh rows {curve.fresh[:, -1].mean():.3f}",
         )
-    output.print_message(console, f"figures in {out}")
+    output.print_message(console, f"Wrote the chart to {out}.")

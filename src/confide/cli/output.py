@@ -132,7 +132,7 @@ def _wide_table(figures: Figures) -> Table:
     for name in figures.columns:
         _add_column(table, name, is_right=name in noisy)
         if name in noisy:
-            table.add_column("95 % interval", justify="right", style="dim")
+            table.add_column("95% interval", justify="right", style="dim")
     for row in figures.rows:
         cells: list[Text] = []
         for name, cell in zip(figures.columns, row, strict=True):
@@ -145,7 +145,7 @@ def _narrow_table(figures: Figures) -> Table:
     """Return a table with one row per number."""
     noisy = figures.noisy_columns()
     keys = [name for name in figures.columns if name not in noisy]
-    table = make_table(*keys, "column", "value", "95 % interval", right=("value", "95 % interval"))
+    table = make_table(*keys, "column", "value", "95% interval", right=("value", "95% interval"))
     for row in figures.rows:
         cells = dict(zip(figures.columns, row, strict=True))
         named = [Text(cells[key].text) for key in keys]
@@ -161,10 +161,10 @@ def show_paid(console: Console, answer: Tabular, state: BudgetState) -> None:
     """Print the cost of an answer and the remaining budget."""
     for note in answer.notes:
         print_message(console, plain(note))
-    paid = "nothing: asked before" if answer.reused else f"{percent(answer.cost.share)}"
+    paid = "nothing (stored answer)" if answer.reused else f"{percent(answer.cost.share)}"
     print_message(console, f"cost {paid}; {budget_line(state)}")
     if answer.reused:
-        print_message(console, "a new answer must be paid for: add --fresh")
+        print_message(console, "To pay for a new answer, add --fresh.")
 
 
 def budget_line(state: BudgetState) -> str:
@@ -178,14 +178,15 @@ def show_budget(console: Console, state: BudgetState, delta: Fraction) -> None:
     """Print the total, spent, and remaining budget."""
     epsilon = f"epsilon at delta {float(delta):g}"
     table = make_table("", "share", epsilon, title="Budget", right=("share", epsilon))
-    for name, cost in (("total", state.total), ("spent", state.spent), ("left", state.left)):
-        table.add_row(name, percent(cost.share, down=name == "left"), f"{cost.epsilon:.4g}")
+    for name, cost in (("total", state.total), ("spent", state.spent), ("remaining", state.left)):
+        is_left = cost is state.left
+        table.add_row(name, percent(cost.share, down=is_left), f"{cost.epsilon:.4g}")
     console.print(table)
 
 
 def show_findings(console: Console, findings: list[CheckFinding]) -> None:
     """Print the differences between a declaration and its data, problems first."""
-    table = make_table("", "table", "column", "finding", title="The declaration beside the data")
+    table = make_table("", "table", "column", "finding", title="Comparison with the data")
     for finding in findings:
         mark = Text("problem", style="red") if finding.is_problem else Text("note")
         table.add_row(

@@ -64,7 +64,7 @@ def draft_declaration(
         raise _config_exists(config) from None
     except OSError as error:
         raise BadDeclaration(
-            f"`{config}` cannot be written ({error.strerror}). Choose another file."
+            f"`{config}` cannot be written ({error.strerror}). Choose another file name."
         ) from error
     named = ", ".join(table.name for table in tables)
     next_step = (
@@ -83,7 +83,7 @@ def draft_declaration(
 
 def _config_exists(config: Path) -> BadDeclaration:
     return BadDeclaration(
-        f"`{config}` already exists. Remove it, or choose another file with --config."
+        f"`{config}` already exists. Remove it, or choose another file with `--config`."
     )
 
 
@@ -113,15 +113,24 @@ def _advise_conversion(console: Console, path: Path, table: DraftTable) -> None:
     )
 
 
+def _count(number: int, noun: str) -> str:
+    """Return a number with a noun, in the plural unless the number is 1.
+
+    >>> _count(1, "note"), _count(2_000, "note")
+    ('1 note', '2,000 notes')
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def convert_file(console: Console, path: Path, target: Path | None) -> None:
     """Write a copy that confide can read, and print the type of each column."""
     if path.is_dir():
-        raise BadDeclaration(f"{path} is a folder; name a CSV file in it")
+        raise BadDeclaration(f"`{path}` is a folder. Pass the path of a CSV file.")
     copy = path.parent / f"{path.stem}.parquet" if target is None else target
-    with console.status(Text(f"reading {plain(path.name)}")):
+    with console.status(Text(f"Reading {plain(path.name)}")):
         made = convert_csv(path, copy)
-    lost, title = "cells not read", f"{plain(path.name)}, as {plain(copy.name)} has it"
-    table = make_table("in the file", "in the copy", "read as", lost, title=title, right=(lost,))
+    lost, title = "unreadable cells", f"Columns of {plain(path.name)} in {plain(copy.name)}"
+    table = make_table("original name", "new name", "type", lost, title=title, right=(lost,))
     for column in made.columns:
         unread = f"{column.unread:,}" if column.unread else ""
         table.add_row(Text(plain(column.title)), column.name, str(column.shape), unread)
@@ -129,15 +138,14 @@ def convert_file(console: Console, path: Path, target: Path | None) -> None:
     if made.long_rows:
         print_message(
             console,
-            f"{made.long_rows:,} row(s) have more cells than the first line has names; what is too "
-            "much was left out, so look whether their cells stand in the right columns.",
+            f"The header has fewer cells than {_count(made.long_rows, 'row')}. Extra cells were "
+            "dropped, so check that the cells of these rows are in the right columns.",
             style="yellow",
         )
     print_message(
         console,
-        "Cells that were not read are empty in the copy, and so is NA or the like among numbers, "
-        "dates and flags. Draft from it: confide init "
-        f"{shlex.quote(str(copy))}",
+        "Unreadable cells are empty in the copy, and so are markers such as NA among numbers, "
+        f"dates, and Booleans. Next, run `confide init {shlex.quote(str(copy))}`.",
     )
 
 
@@ -186,7 +194,7 @@ def check_declaration(console: Console, config: Path) -> bool:
     tables: list[Table | PublicTable] = [*declaration.tables, *declaration.public_tables]
     figures: list[CheckFinding] = []
     for table in tables:
-        with console.status(f"reading {table.name}"):
+        with console.status(f"Reading {table.name}"):
             figures += inspect_table(table)
     findings = [*figures, *_check_keys(declaration), *_check_ledger(declaration)]
     findings.sort(key=lambda finding: not finding.is_problem)
@@ -196,11 +204,12 @@ def check_declaration(console: Console, config: Path) -> bool:
     if figures:
         print_message(
             console,
-            "These figures are exact and about real rows: keep them to yourself, and do not "
-            "choose bounds by them.",
+            "These values are exact and describe real rows. Do not publish them, and do not choose "
+            "bounds from them.",
             style="yellow",
         )
-    print_message(console, f"{problems} problem(s), {len(findings) - problems} note(s)")
+    notes = len(findings) - problems
+    print_message(console, f"{_count(problems, 'problem')}, {_count(notes, 'note')}")
     return not problems
 
 
@@ -212,8 +221,8 @@ def _check_keys(declaration: Declaration) -> Iterator[CheckFinding]:
         for name, column in table.columns.items():
             if isinstance(column, TextColumn):
                 message = (
-                    "with delta 0 no key of a text can be named; write delta in [budget], or "
-                    "declare a category with its values"
+                    "With delta 0, undeclared keys of this column cannot be released. Set delta in "
+                    "[budget], or declare a category with its values."
                 )
                 yield CheckFinding(table.name, name, message)
 
@@ -239,7 +248,7 @@ def _opening(declaration: Declaration) -> Filter:
     return auto_filter(budget.epsilon, budget.delta, budget.accounting)
 
 
-HEADINGS: Final[tuple[str, ...]] = ("entry", "time (UTC)", "analyst", "share", "state", "link")
+HEADINGS: Final[tuple[str, ...]] = ("entry", "time (UTC)", "analyst", "share", "state", "hash")
 RIGHT: Final = ("entry", "share")
 
 
@@ -262,7 +271,7 @@ def print_ledger(console: Console, config: Path, *, is_verified: bool) -> None:
     show_entries(console, ledger.entries())
     _show_losses(console, ledger.lost_anchors())
     if is_verified:
-        print_message(console, "balance and chain agree")
+        print_message(console, "The balance and the hash chain are consistent.")
     warn_without_ledger(console, ledger)
 
 
@@ -274,7 +283,7 @@ def accept_lost_anchor(console: Console, config: Path) -> None:
     declaration = read_toml(config)
     if declaration.ledger is None:
         raise BadDeclaration(
-            "no ledger is declared, so it has lost no anchor; look at [ledger] in the declaration"
+            "No ledger is declared, so no anchor can be lost. Check `[ledger]` in the declaration."
         )
     loss = accept_loss(
         declaration.ledger,
@@ -283,29 +292,28 @@ def accept_lost_anchor(console: Console, config: Path) -> None:
         anchor=declaration.anchor,
     )
     if loss is None:
-        print_message(
-            console, "The ledger has not lost its anchor: nothing to accept, nothing changed."
-        )
+        print_message(console, "The ledger has not lost its anchor. Nothing was changed.")
         return
     _show_losses(console, [loss])
     if loss.is_anchored:
         print_message(
-            console, "The anchor declared now has a mark of the ledger, and will notice backups."
+            console,
+            "The declared anchor now stores the newest hash of the ledger and detects old backups.",
         )
     else:
         print_message(
-            console, "No anchor is declared, so the ledger goes on without one.", style="yellow"
+            console, "No anchor is declared, so the ledger continues without one.", style="yellow"
         )
 
 
 def _show_losses(console: Console, losses: Iterable[LostAnchor]) -> None:
     """Print when the owner accepted the loss of an anchor, and at which record of the ledger."""
     for loss in losses:
-        then = "another anchor was named" if loss.is_anchored else "the ledger went on without one"
+        then = "named another anchor" if loss.is_anchored else "continued without an anchor"
         print_message(
             console,
-            f"record {loss.number}, {loss.moment:%Y-%m-%d %H:%M} UTC: the owner accepted that the "
-            f"anchor was lost, and {then}; charges made before may be missing",
+            f"Record {loss.number}, {loss.moment:%Y-%m-%d %H:%M} UTC: the owner accepted the loss "
+            f"of the anchor, and {then}. Earlier charges may be missing.",
             style="yellow",
         )
 
@@ -317,15 +325,15 @@ def export_ledger(console: Console, config: Path, path: Path) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in ledger.export())
     except FileExistsError:
-        raise BadDeclaration(f"{path} is there already; name another file") from None
+        raise BadDeclaration(f"`{path}` already exists. Choose another file name.") from None
     except OSError as error:
         raise BadDeclaration(
-            f"{path} cannot be written ({error.strerror}); name another file"
+            f"`{path}` cannot be written ({error.strerror}). Choose another file name."
         ) from error
     print_message(
         console,
-        f"{path} has every charge and no values; whoever has it can run "
-        f"`confide ledger --recount {path}`",
+        f"Wrote every charge, without values, to {path}. To verify the total from this file alone, "
+        f"run `confide ledger --recount {path}`.",
     )
 
 
@@ -335,14 +343,17 @@ def print_recount(console: Console, path: Path) -> None:
         with path.open(encoding="utf-8") as file:
             found = recount(file)
     except OSError as error:
-        raise BadDeclaration(f"{path} cannot be read ({error.strerror}); name an export") from error
+        raise BadDeclaration(
+            f"`{path}` cannot be read ({error.strerror}). Pass a file that was written with "
+            "`confide ledger --export`."
+        ) from error
     spent, terms = found.filter.spent, found.filter
     epsilon = terms.epsilon_spent
     print_message(
         console,
         f"ledger {found.ledger}\n{found.entries:,} charges, {found.answered:,} of them answered\n"
         f"spent {percent(spent.fraction)} of epsilon {float(terms.epsilon):g}, delta "
-        f"{float(terms.delta):g}: epsilon {epsilon:.4g}\nnewest link {found.digest}",
+        f"{float(terms.delta):g}: epsilon {epsilon:.4g}\nnewest hash {found.digest}",
     )
     _show_losses(console, found.lost_anchors)
 
@@ -354,7 +365,7 @@ def show_entries(console: Console, entries: Iterable[Entry]) -> None:
         lines.append(_cells(entry))
         questions.append(plain(entry.question.text))
     if len(lines) == 1:
-        print_message(console, "nothing was charged yet")
+        print_message(console, "No charges yet.")
         return
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for cells, question in zip(lines, questions, strict=True):
@@ -379,7 +390,7 @@ def _cells(entry: Entry) -> tuple[str, ...]:
 
 
 def _show_analysts(console: Console, declaration: Declaration, ledger: Ledger) -> None:
-    shares = ("limit", "spent", "left now")
+    shares = ("limit", "spent", "remaining")
     table = make_table("", *shares, title="Analysts", right=shares)
     for name in declaration.limits.analysts:
         allowed = ledger.allowance(name)

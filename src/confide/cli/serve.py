@@ -44,7 +44,7 @@ def run_server(console: Console, config: Path, host: str, port: int, workers: in
     _check_address(host, port)
     os.environ[server_app.CONFIG_VARIABLE] = str(config.resolve())
     os.environ[server_app.WORKERS_VARIABLE] = str(workers)
-    message = f"confide listens on http://{host}:{port} once the data is open; Ctrl-C ends it"
+    message = f"confide listens on http://{host}:{port} once the data is open. Ctrl-C stops it."
     print_message(console, message)
     console.file.flush()  # so that a log file shows it at once
     uvicorn.run(
@@ -75,9 +75,10 @@ def _check_address(host: str, port: int) -> None:
             trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             trial.bind(address)
     except (OSError, UnicodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "no such name"
+        reason = error.strerror if isinstance(error, OSError) else "unknown name"
         raise BadDeclaration(
-            f"confide cannot listen on {host}, port {port} ({reason}); say another --port or --host"
+            f"confide cannot listen on {host}, port {port} ({reason}). Pass another `--port` or "
+            "`--host`."
         ) from None
 
 
@@ -120,11 +121,11 @@ def make_token(
         name, token_store.Role(role), days=days, limit=limit, may_confirm=may_confirm
     )
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-    cap = "" if limit is None else f", for at most {percent(limit.fraction)} of the budget"
+    cap = "" if limit is None else f" It can spend at most {percent(limit.fraction)} of the budget."
     print_message(
         Console(stderr=True),
-        f"The token of {token.role} {name}, until {_day(token.expires)}{cap}. It is shown this "
-        "once: keep it where you keep passwords.",
+        f"This token for {token.role} {name} expires on {_day(token.expires)}.{cap} It is shown "
+        "only once; store it like a password.",
     )
 
 
@@ -133,10 +134,13 @@ def revoke_tokens(console: Console, config: Path, name: str) -> None:
     _, tokens = _open(config)
     live = [token for token in tokens.list_all() if token.name == name and token.revoked is None]
     if not live:
-        raise BadDeclaration(f"{name!r} has no token; `confide token --list` shows who has")
+        raise BadDeclaration(
+            f"{name!r} has no valid token. `confide token --list` lists all tokens."
+        )
     for token in live:
         tokens.revoke(token.id)
-    print_message(console, f"{len(live)} token(s) of {name} revoked")
+    revoked = "1 token" if len(live) == 1 else f"{len(live)} tokens"
+    print_message(console, f"Revoked {revoked} for {name}.")
 
 
 def list_tokens(console: Console, config: Path) -> None:
@@ -144,8 +148,8 @@ def list_tokens(console: Console, config: Path) -> None:
     declaration, store = _open(config)
     tokens = store.list_all()
     by_analyst = token_store.spent_by_analyst(tokens, open_declared_ledger(declaration))
-    shares = ("may spend", "has spent")
-    headings = ("id", "name", "role", "until", *shares, "state")
+    shares = ("limit", "spent")
+    headings = ("id", "name", "role", "expires", *shares, "state")
     table = make_table(*headings, title="Tokens", right=shares, is_light=True)
     for token in tokens:
         label = f"{token.name} / {token.label}" if token.label else token.name

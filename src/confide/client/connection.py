@@ -96,7 +96,7 @@ def _column(column: dict[str, Any]) -> Column:
         case "text":
             return Text()
         case other:
-            raise Fault(f"the server has a column of type {other!r}; update confide")
+            raise Fault(f"The server has a column of unknown type {other!r}. Update confide.")
 
 
 MAX_ATTEMPTS: Final = 6
@@ -124,16 +124,19 @@ def connect(
     httpx2 = _import_http()
     address = _parse_url(url)
     if address is None or address.scheme not in ("http", "https") or not address.hostname:
-        raise BadDeclaration(f'url must be such as "https://confide.example.org", got {url!r}')
+        raise BadDeclaration(
+            f'`url` must be a URL such as "https://confide.example.org"; got {url!r}.'
+        )
     if address.scheme == "http" and address.hostname not in LOCAL_HOSTS and not allow_http:
         raise BadDeclaration(
-            f"{url!r} would send your token in the clear; use https, or say allow_http=True if the "
-            "network in between is yours"
+            f"A connection to {url!r} would send your token unencrypted. Use HTTPS, or pass "
+            "`allow_http=True` if you control the network in between."
         )
     is_text = isinstance(token, str) and token.isascii() and token.strip().isprintable()
     if not is_text or not token.strip():
         raise BadDeclaration(
-            "token must be the text that the owner gave you; `confide token NAME` makes one"
+            "`token` must be the string that the owner gave you. The owner creates one with "
+            "`confide token NAME`."
         )
     headers = {"authorization": f"Bearer {token.strip()}"}
     if for_tools:
@@ -366,8 +369,8 @@ class Connection(RemoteStatistics):
             response = self._http.request(method, path, json=body)
         except httpx2.HTTPError as error:
             raise Unreachable(
-                f"the server cannot be reached ({type(error).__name__}); look at its address and "
-                f"at your network, {_retry_advice(body)}"
+                f"The server cannot be reached ({type(error).__name__}). Check its address and "
+                f"your network. {_retry_advice(body)}"
             ) from None
         try:
             found = response.json()
@@ -383,24 +386,24 @@ def _retry_advice(body: dict[str, Any] | None) -> str:
     match body:
         case {"fresh": _}:
             return (
-                "and ask again with the same key; if you gave none, look into GET /v1/answers: "
-                "once the question is answered there, the same without fresh=True is free"
+                "Then retry with the same key; you will not be charged twice. Without a key, check "
+                "`answers()`: once the query is answered there, it is free without `fresh=True`."
             )
         case {"threshold": _}:
             return (
-                "and open the watch again with the same key; if you gave none, look into "
-                "GET /v1/answers: if it was charged there, take it up by its entry, for another "
-                "one is paid for anew"
+                "Then open the watch again with the same key; you will not be charged twice. "
+                "Without a key, check `answers()`: if the watch was charged there, resume it with "
+                "`resume_watch(entry)`, because opening another one is charged again."
             )
         case {"key": _}:
             return (
-                "and ask the watch again with the same key; if you gave none, take it up and look "
-                'at what is left: an answer "above" may have been used up'
+                "Then repeat the query with the same key. Without a key, resume the watch and "
+                'check `left`: a result "above" may have been used up.'
             )
         case {"predictions": _}:
-            return "and look at what is left: the submission may have been counted"
+            return "Then check the submissions that are left: this one may have been counted."
         case _:
-            return "and try again; this costs nothing"
+            return "Then retry; this costs nothing."
 
 
 def _import_http() -> Any:
@@ -416,8 +419,8 @@ def _parse_error(status: int, body: Any) -> ConfideError:
     error = body.get("error") if isinstance(body, dict) else None
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         message = (
-            f"the server answered with status {status} and nothing that confide would say; look at "
-            "the address, and at what stands between you and the server"
+            f"The response has status {status} and is not from a confide server. Check the "
+            "address, and any proxy between you and the server."
         )
         return Unreachable(message) if status in UNAVAILABLE_STATUSES else Fault(message)
     kind = _errors_by_code().get(str(error.get("code")), Refusal if status < 500 else Fault)

@@ -108,7 +108,7 @@ class RemoteEstimate:
             f"{name}: {value} [{low:.5g}, {high:.5g}]"
             for name, value, low, high in zip(self.names, known, lows, highs, strict=True)
         ]
-        head = f"{self.statistic}, {100 * self.confidence:g} % intervals; cost {self.cost}"
+        head = f"{self.statistic}, {100 * self.confidence:g}% intervals; cost {self.cost}"
         return "\n".join([head, *lines])
 
     def __repr__(self) -> str:

@@ -62,7 +62,7 @@ def encode_price(given: Mapping[str, Any]) -> dict[str, Any]:
     """
     for name, value in given.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise BadArgument(f"{name} must be a finite number, got {value!r}")
+            raise BadArgument(f"`{name}` must be a finite number; got {value!r}.")
     exact = (int, float, str)
     written = {
         name: value if isinstance(value, exact) else str(value) for name, value in given.items()

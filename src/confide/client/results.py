@@ -97,7 +97,7 @@ class RemoteAnswer:
         level = float(probability("confidence", confidence, zero=False))
         ends = self._ends if level == self._level else self._fetch(self.receipt.entry, level)
         if len(ends) != len(self.rows):
-            raise Fault("the server sent intervals of another answer; ask it again")
+            raise Fault("The server sent the intervals of another answer. Request them again.")
         # A null end stands for the infinity on its side, because JSON has none.
         infinities = {"_low": -float("inf"), "_high": float("inf")}
         return [
@@ -170,7 +170,7 @@ class RemoteChoice:
         return cls(body["value"], read_cost(body["cost"]), receipt, body["reused"], regret)
 
     def __str__(self) -> str:
-        return f"{self.value!r}, within {self.regret:.4g} of the best (95 %); cost {self.cost}"
+        return f"{self.value!r}, within {self.regret:.4g} of the best (95%); cost {self.cost}"
 
 
 class RemoteWatch:

@@ -33,7 +33,8 @@ def reconstruct_bits(subsets: NDArray[np.bool_], answers: ArrayLike) -> NDArray[
     counts = np.asarray(answers, dtype=np.float64)
     if subsets.ndim != 2 or len(counts) != len(subsets):
         raise BadDeclaration(
-            f"answers must be one for each of {len(subsets)} subsets, got {len(counts)}"
+            f"`answers` must have one number for each of the {len(subsets)} subsets; got "
+            f"{len(counts)}."
         )
     solved, *_ = np.linalg.lstsq(subsets.astype(np.float64), counts, rcond=None)
     return np.asarray(solved > 0.5)

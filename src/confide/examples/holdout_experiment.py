@@ -298,7 +298,7 @@ def draw_result(result: Result) -> Chart:
     ]
     title = (
         f"n = {result.rows:,}, {result.features:,} features, mean of {result.runs} runs; "
-        "bands: one deviation, or the 95 % interval of guess-and-check"
+        "bands: one standard deviation, or the 95% interval of guess-and-check"
     )
     return Chart({"$schema": SCHEMA, "title": title, "vconcat": rows})
 
@@ -312,7 +312,9 @@ def save_result(result: Result, path: str | Path) -> None:
         case ".html":
             target.write_text(write_page(result), encoding="utf-8")
         case _:
-            raise BadDeclaration(f"figures are saved as .png, .svg or .html, got {target.name!r}")
+            raise BadDeclaration(
+                f"The chart must be a .png, .svg, or .html file; got {target.name!r}."
+            )
 
 
 def write_page(result: Result) -> str:

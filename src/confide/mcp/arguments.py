@@ -46,45 +46,53 @@ Sql = Annotated[str, Field(max_length=MAX_SQL_LENGTH, description="one SELECT wi
 _Number = Annotated[float, Field(strict=True)]
 Share = Annotated[
     _Number | Annotated[str, Field(max_length=60)] | None,
-    Field(description='part of the budget, such as "1%" or 0.01'),
+    Field(description='share of the total budget, such as "1%"'),
 ]
 Epsilon = Annotated[_Number | None, Field(gt=0, description="epsilon of this answer, such as 0.1")]
-Error = Annotated[_Number | None, Field(gt=0, description="half-width wanted at 95 %")]
-Fresh = Annotated[bool, Field(description="pay for a new answer to a question asked before")]
+Error = Annotated[
+    _Number | None, Field(gt=0, description="target margin of error at 95% confidence")
+]
+Fresh = Annotated[bool, Field(description="pay for a new answer to an answered query")]
 Confirm = Annotated[
     bool, Field(description="pay a cost above the owner's limit; only if a person agreed to it")
 ]
-Limit = Annotated[int, Field(ge=1, le=200, description="how many, newest first")]
+Limit = Annotated[int, Field(ge=1, le=200, description="maximum number of queries")]
 Key = Annotated[
     str | None,
-    Field(min_length=1, max_length=200, description="a word of yours; repeating it pays nothing"),
+    Field(
+        min_length=1,
+        max_length=200,
+        description="idempotency key: requests with the same key are charged once",
+    ),
 ]
 Candidates = Annotated[
     dict[str, str],
     Field(
         min_length=1,
         max_length=1_000,
-        description="name of each candidate -> SELECT of one COUNT or SUM, its score",
+        description="score of each candidate by name: a SELECT of one COUNT or SUM",
     ),
 ]
 Queries = Annotated[
     list[str],
-    Field(min_length=1, max_length=1_000, description="questions, one SELECT each"),
+    Field(min_length=1, max_length=1_000, description="SQL queries, one SELECT each"),
 ]
 Above = Annotated[
-    int, Field(ge=1, le=1_000, description='answers "above" to pay for; more need more noise')
+    int, Field(ge=1, le=1_000, description='results "above" to pay for; more need more noise')
 ]
 Board = Annotated[str, Field(max_length=200, description="name of a holdout")]
 Predictions = Annotated[
-    list[float], Field(description="a number for each row of the holdout, in order")
+    list[float], Field(description="one number for each row of the holdout, in order")
 ]
 Weights = Annotated[
-    list[float] | None, Field(description="how much each question matters, a number for each")
+    list[float] | None, Field(description="importance of each query, one number per query")
 ]
-Threshold = Annotated[float, Field(description="what answers are compared with")]
-Sensitivity = Annotated[float | None, Field(description="the most that one person changes a sum")]
-Signed = Annotated[bool, Field(description="whether sums may be negative")]
-Watch = Annotated[int, Field(description="the number that the tool watch gave")]
+Threshold = Annotated[float, Field(description="threshold for the results of the session")]
+Sensitivity = Annotated[
+    float | None, Field(description="the most that one person can change a sum")
+]
+Signed = Annotated[bool, Field(description="whether sums can be negative")]
+Watch = Annotated[int, Field(description="number of the session, from the tool watch")]
 
 
 def show_percents(found: Any, *, down: bool = False) -> Any:

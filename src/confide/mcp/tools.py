@@ -159,13 +159,14 @@ class Tools(MCPServer[Any]):
 
 
 def _malformed(name: str, found: Sequence[str]) -> ToolError:
-    return ToolError(f"Error executing tool {name}: malformed-request: {'; '.join(found)}")
+    return ToolError(f"Error executing tool {name}: malformed-request: {'; '.join(found)}.")
 
 
 def _unknown(given: str, schema: ArgumentSchemas) -> str:
     close = get_close_matches(given, schema, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(schema) or 'none'}"
-    return f"there is no argument {given[:80]!r}; {hint}"
+    listed = ", ".join(f"`{name}`" for name in schema) or "none"
+    hint = f"did you mean `{close[0]}`?" if close else f"arguments: {listed}"
+    return f"unknown argument {given[:80]!r} ({hint})"
 
 
 def _describe_problems(problems: Sequence[Any], schema: ArgumentSchemas) -> list[str]:
@@ -173,10 +174,10 @@ def _describe_problems(problems: Sequence[Any], schema: ArgumentSchemas) -> list
     found: dict[str, str] = {}
     for problem in problems:
         argument = str(problem["loc"][0])
-        problem_text = "is needed" if problem["type"] == "missing" else problem["msg"].lower()
+        problem_text = "is required" if problem["type"] == "missing" else problem["msg"].lower()
         description = schema.get(argument, {}).get("description")
         found.setdefault(
-            argument, f"{argument}: {problem_text}" + (f" ({description})" if description else "")
+            argument, f"`{argument}`: {problem_text}" + (f" ({description})" if description else "")
         )
     return list(found.values())[:MAX_PROBLEMS]
 
@@ -185,7 +186,10 @@ T = TypeVar("T")
 ToolContext = Context[Any, Any]
 ToolResult = dict[str, Any]
 LOG: Final = logging.getLogger("confide.mcp")
-FAULT_MESSAGE: Final = "fault: something on our side failed; the owner's log has where"
+FAULT_MESSAGE: Final = (
+    "fault: The server failed; its log has the location of the error. A query may have been "
+    "charged; check history before you repeat it."
+)
 
 
 def make_tools(backend_of: Callable[[ToolContext], ToolBackend]) -> MCPServer[Any]:

@@ -133,16 +133,19 @@ class McpEndpoint:
         header = headers[0].decode("latin-1") if len(headers) == 1 else ""
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not 0 < len(token) <= MAX_TOKEN_LENGTH:
-            raise NotSignedIn("say who you are: send one header `Authorization: Bearer TOKEN`")
+            raise NotSignedIn(
+                "Authentication is required. Send exactly one `Authorization: Bearer <token>` "
+                "header."
+            )
         caller = await self._service.run(lambda: self._service.sign_in(token.strip()))
         scope["state"]["caller"] = caller.name
         scope["state"]["agent"] = caller
         if self._tools is None:
-            raise Fault("the door for agents is used before the application runs")
+            raise Fault("The MCP endpoint was called before the application started. Retry later.")
         await self._tools.session_manager.handle_request(scope, receive, send)
 
     def _backend(self, context: Any) -> ToolBackend:
         request = context.request_context.request
         if not isinstance(request, Request):
-            raise NotSignedIn("this call came without a request; send it over HTTP")
+            raise NotSignedIn("The call has no HTTP request. Send it over HTTP.")
         return ServiceBackend(self._service, request.scope["state"]["agent"])

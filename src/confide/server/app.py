@@ -52,8 +52,8 @@ __all__ = [
 ]
 
 API_DESCRIPTION: Final = (
-    "Ask about personal data and get differentially private answers. Every answer is paid from one "
-    "budget; previews, refusals and repeats are free."
+    "Query personal data with differential privacy. Every answer is paid for from one budget. "
+    "Previews, refusals, and repeated queries are free."
 )
 
 
@@ -145,11 +145,11 @@ def _add_error_handlers(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> Response:
         if error.status_code in (404, 405):
-            message = "there is no such route; GET /openapi.json lists them"
+            message = "Unknown route. `GET /openapi.json` lists all routes."
             answer = refuse(request, NotFound(message), error.status_code)
             answer.headers.update(error.headers or {})
             return answer
-        return refuse(request, MalformedRequest("the request cannot be read; send JSON"))
+        return refuse(request, MalformedRequest("The request cannot be parsed. Send JSON."))
 
 
 def _refuse_on_page(request: Request, error: ConfideError, status: int) -> Response:
@@ -194,8 +194,8 @@ def open_tokens(declaration: Declaration) -> TokenStore:
 def _ledger_address(declaration: Declaration) -> str:
     if declaration.ledger is None:
         raise BadDeclaration(
-            "a server needs a ledger that outlives it: add a section [ledger] with "
-            'url = "sqlite:///ledger.db" to the declaration'
+            "A server needs a persistent ledger. Add a section `[ledger]` with "
+            '`url = "sqlite:///ledger.db"` to the declaration.'
         )
     return declaration.ledger
 

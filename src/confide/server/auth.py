@@ -54,7 +54,7 @@ def read_json(body: bytes) -> Any:
     except json.JSONDecodeError:
         raise
     except (ValueError, RecursionError) as error:
-        raise json.JSONDecodeError("too long a number, or nested too deeply", "", 0) from error
+        raise json.JSONDecodeError("number too long, or nesting too deep", "", 0) from error
 
 
 def validate_request(adapter: TypeAdapter[T], value: dict[str, Any]) -> T:
@@ -73,15 +73,15 @@ def describe_errors(problems: Sequence[Any]) -> str:
         # Pydantic adds a part with this prefix for a member of a union.
         path = ".".join(part for part in parts if not part.startswith("constrained-"))
         is_amount = problem.get("ctx", {}).get("pattern") == AMOUNT_PATTERN
-        message = 'or text such as "5%" or "1/20"' if is_amount else problem["msg"]
-        found.append(f"{path[:80] or 'the body'}: {message}")
-    return "; ".join(dict.fromkeys(found))
+        message = 'or a string such as "5%" or "1/20"' if is_amount else problem["msg"]
+        found.append(f"`{path[:80] or 'body'}`: {message}")
+    return f"The request does not match the schema: {'; '.join(dict.fromkeys(found))}."
 
 
 def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise json.JSONDecodeError("a name stands twice", "", 0)
+        raise json.JSONDecodeError("duplicate name", "", 0)
     return found
 
 
@@ -92,7 +92,7 @@ def _reject_constant(name: str) -> NoReturn:
 COOKIE: Final = "confide-token"
 MAX_TOKEN_LENGTH: Final = 200
 """Characters; anything longer is rejected without a lookup."""
-BEARER: Final = HTTPBearer(auto_error=False, description="made by `confide token NAME`")
+BEARER: Final = HTTPBearer(auto_error=False, description="Created with `confide token NAME`.")
 
 
 def service_of(request: Request) -> Service:
@@ -109,7 +109,9 @@ async def _current_service(request: Request) -> Service:
 async def _sign_in(request: Request, text: str) -> Caller:
     service = service_of(request)
     if not text or len(text) > MAX_TOKEN_LENGTH:
-        raise NotSignedIn("say who you are: send the header `Authorization: Bearer TOKEN`")
+        raise NotSignedIn(
+            "Authentication is required. Send an `Authorization: Bearer <token>` header."
+        )
     caller = await service.run(lambda: service.sign_in(text))
     request.state.caller = caller.name
     return replace(caller, uses_tools=request.headers.get(CLIENT_HEADER) == TOOLS_CLIENT)
@@ -122,7 +124,9 @@ async def caller_of_header(
     """Return the caller whose token is in the header."""
     # Privacy: with two headers, a proxy could check one token, and confide use the other.
     if len(request.headers.getlist("authorization")) > 1:
-        raise NotSignedIn("send one Authorization header, not several")
+        raise NotSignedIn(
+            "The request has several `Authorization` headers, so the caller is ambiguous. Send one."
+        )
     return await _sign_in(request, given.credentials if given else "")
 
 
@@ -134,7 +138,7 @@ async def caller_of_cookie(request: Request) -> Caller:
 async def owner_of_header(caller: Annotated[Caller, Depends(caller_of_header)]) -> Caller:
     """Return the caller, or raise `NotYours` if they are not the owner."""
     if not caller.is_owner:
-        raise NotYours("this is for the owner; your token is an analyst's")
+        raise NotYours("Only the owner can use this route. Use a token with the role `owner`.")
     return caller
 
 

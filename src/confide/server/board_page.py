@@ -41,7 +41,8 @@ async def submit(
         try:
             score = service.boards.submit(name, read_predictions(predictions.decode("utf-8")))
         except UnicodeDecodeError:
-            refusal = record_error(request.scope, MalformedRequest("send UTF-8 text"))
+            problem = MalformedRequest("The file is not encoded in UTF-8. Save it as UTF-8.")
+            refusal = record_error(request.scope, problem)
             return _page(request, caller, service, refusal=refusal)
         except ConfideError as error:
             return _page(request, caller, service, refusal=record_error(request.scope, error))

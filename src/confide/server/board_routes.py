@@ -12,7 +12,7 @@ __all__ = ["Name", "router"]
 
 Name = Annotated[str, Path(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,62}$")]
 NOT_FOUND: Final[dict[int | str, dict[str, Any]]] = {
-    404: {"model": responses.ErrorResponse, "description": "no such holdout"}
+    404: {"model": responses.ErrorResponse, "description": "Unknown holdout."}
 }
 
 router = APIRouter(prefix="/v1", route_class=StrictRoute, responses={**REFUSALS, **NOT_FOUND})

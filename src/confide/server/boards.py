@@ -52,8 +52,8 @@ class Boards:
 
     def _find(self, name: str) -> Leaderboard:
         if name not in self._boards:
-            known = ", ".join(self._boards) or "none at all"
-            raise NotFound(f"this server has no holdout of that name; there are: {known}")
+            known = ", ".join(self._boards) or "none"
+            raise NotFound(f"Unknown holdout. Holdouts of this server: {known}.")
         return self._boards[name]
 
 
@@ -71,8 +71,8 @@ def read_predictions(text: str) -> list[float]:
         rows = rows[1:]
     if not rows or not all(_is_number(row[-1]) for row in rows):
         raise BadDeclaration(
-            "predictions must be a CSV file whose last column holds numbers alone; send one line "
-            "for each row, such as 17,0.25"
+            "Predictions must be a CSV file whose last column has only numbers. Send one line per "
+            "row, such as `17,0.25`."
         )
     return [float(row[-1]) for row in rows]
 
@@ -104,13 +104,18 @@ def _read_labels(board: BoardSettings) -> list[float]:
             rows = list(csv.DictReader(file))
     except OSError as error:
         raise BadDeclaration(
-            f"labels of {board.name!r} cannot be read ({error.strerror}); name another file"
+            f"The labels of board {board.name!r} cannot be read ({error.strerror}). Check `labels` "
+            "in its section of the declaration."
         ) from None
     if not rows or board.column not in rows[0]:
-        raise BadDeclaration(f"labels of {board.name!r} need a column {board.column!r}")
+        raise BadDeclaration(
+            f"The labels of board {board.name!r} must have a column {board.column!r}, and the file "
+            "has none. Set `column` to the name of its label column."
+        )
     try:
         return [float(row[board.column]) for row in rows]
     except (TypeError, ValueError):
         raise BadDeclaration(
-            f"labels of {board.name!r} must all be numbers; write them so, or name another column"
+            f"The labels of board {board.name!r} are not all numbers. Replace the others, or name "
+            "another `column`."
         ) from None

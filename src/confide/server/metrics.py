@@ -8,9 +8,9 @@ from typing import Final
 __all__ = ["Metrics"]
 
 HELP: Final = {
-    "confide_requests_total": "requests by route and status",
-    "confide_refusals_total": "refusals by code",
-    "confide_answers_total": "answers, new or asked before",
+    "confide_requests_total": "Requests by route and status.",
+    "confide_refusals_total": "Refusals by error code.",
+    "confide_answers_total": "Answers, new or reused.",
 }
 
 
@@ -44,7 +44,7 @@ class Metrics:
                 if counter == name
             ]
         lines += [
-            "# HELP confide_running_queries questions that are being answered",
+            "# HELP confide_running_queries Running queries.",
             "# TYPE confide_running_queries gauge",
             f"confide_running_queries{_labels((worker,))} {busy}",
         ]

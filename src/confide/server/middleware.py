@@ -48,7 +48,8 @@ SECURITY_HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
 }
 INTERNAL_FAULT: Final = Fault(
-    "something on our side failed; the owner's log has it under the request's id"
+    "The server failed; its log has the location of the error under this request's ID. A query may "
+    "have been charged. Retry it with the same key to avoid paying twice."
 )
 
 
@@ -131,11 +132,14 @@ class RequestMiddleware:
         max_body_size = self._max_body_size * (
             PREDICTIONS_FACTOR if scope["path"].startswith(BOARD_PATHS) else 1
         )
-        refusal = TooLarge(f"a request may have {max_body_size:,} bytes; send a smaller one")
+        refusal = TooLarge(f"The request body is too large. Send at most {max_body_size:,} bytes.")
         named = dict(scope["headers"])
         # Privacy: prevents request smuggling through a proxy that honors the other header.
         if b"content-length" in named and b"transfer-encoding" in named:
-            raise MalformedRequest("send Content-Length or Transfer-Encoding, not both")
+            raise MalformedRequest(
+                "The request has both `Content-Length` and `Transfer-Encoding`, so its length is "
+                "ambiguous. Send only one of them."
+            )
         declared = named.get(b"content-length", b"0")
         if declared.isdigit() and (len(declared) > 18 or int(declared) > max_body_size):
             raise refusal
@@ -155,7 +159,7 @@ class RequestMiddleware:
                         return b"".join(parts)
         except TimeoutError:
             raise TooSlow(
-                f"the request did not arrive within {BODY_TIMEOUT} seconds; send it again"
+                f"The request did not arrive within {BODY_TIMEOUT} seconds. Send it again."
             ) from None
 
 

@@ -21,15 +21,15 @@ __all__ = ["router"]
 
 PAGE_SIZE: Final = 50
 MALFORMED_FORM: Final = (
-    "a token needs a name of letters, digits and _ . @ -, whole days from 1 to 3660, and a share "
-    "such as 5% or none"
+    "A token needs a name of letters, digits, and `_.@-`, a number of days from 1 to 3660, and a "
+    "spending limit such as 5%, or none."
 )
 
 
 async def owner_of_cookie(caller: Annotated[Caller, Depends(caller_of_cookie)]) -> Caller:
     """Return the signed-in caller, or raise `NotYours` if they are not the owner."""
     if not caller.is_owner:
-        raise NotYours("this page is for the owner; your token is an analyst's")
+        raise NotYours("Only the owner can open this page. Use a token with the role `owner`.")
     return caller
 
 

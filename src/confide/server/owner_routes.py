@@ -97,16 +97,17 @@ def make_token(service: Service, caller: Caller, body: requests.TokenRequest) ->
     if body.may_confirm and not caller.token.may_confirm:
         raise NotYours(
             "Your token cannot pass on the right to confirm. Ask the owner for one made with "
-            "`confide token NAME --may-confirm`, or leave out `may_confirm`."
+            "`confide token NAME --may-confirm`, or omit `may_confirm`."
         )
     if caller.token.limit is not None:
         raise NotYours(
-            "a token that was handed out cannot hand out others; ask whoever handed it out"
+            "A token with a spending limit cannot create other tokens. Ask its issuer for another "
+            "token."
         )
     if body.role != "analyst" or limit is None:
         raise NotYours(
-            "an analyst can hand a part of their own budget to an agent: leave out the role and "
-            'say "share"; other tokens are made by the owner'
+            "An analyst can create tokens only for agents, with a share of the analyst's own "
+            "budget. Send `share` and omit `role`, or ask the owner for other tokens."
         )
     return service.tokens.make(
         caller.name,
@@ -126,8 +127,8 @@ async def revoke(caller: CurrentCaller, service: CurrentService, token: TokenId)
         found = {one.id: one for one in service.tokens.list_all()}.get(token)
         is_theirs = found is not None and found.parent == caller.token.id
         if not (caller.is_owner or is_theirs):
-            raise NotYours("this token is not one that you handed out; GET /v1/tokens lists those")
+            raise NotYours("You did not create this token. `GET /v1/tokens` lists your tokens.")
         if not service.tokens.revoke(token):
-            raise NotYours("there is no such token; GET /v1/tokens lists them")
+            raise NotYours("Unknown token. `GET /v1/tokens` lists all tokens.")
 
     await service.run(work)

@@ -36,7 +36,7 @@ COOKIE_SECONDS: Final = 7 * 86_400
 PAGE_SIZE: Final = 50
 MAX_CHART_ENTRIES: Final = 2_000
 PRICE_KINDS: Final = ("share", "epsilon", "error")
-FRESH_STEP: Final = "anew"
+FRESH_STEP: Final = "fresh"
 """The value of the button that pays for a new answer to an answered query."""
 PAID_STEPS: Final = ("ask", FRESH_STEP)
 CONFIRMED: Final = "yes"
@@ -51,7 +51,7 @@ API_INDEX: Final = {
     "sign_in": "/sign-in",
 }
 """The response to programs that ask for the start page: where to go instead."""
-PAGE_ADVICE: Final = "To pay this much, confirm it below."
+PAGE_ADVICE: Final = "To pay this much, confirm the cost below."
 INITIAL_FORM: Final = {"sql": "", "by": "share", "amount": "1%"}
 
 
@@ -64,7 +64,7 @@ def check_origin(request: Request) -> None:
     host = request.headers.get("host", "")
     is_own = site == "same-origin" if site is not None else origin in _origins(host)
     if request.method == "POST" and not is_own:
-        raise NotYours("this form was sent by another site; use the page itself")
+        raise NotYours("Another website sent this form. Use the form on this website.")
 
 
 def _origins(host: str) -> tuple[str, str]:
@@ -223,14 +223,14 @@ async def download(caller: SignedIn, service: CurrentService, entry: Entry) -> R
 
 
 @router.get("/history/{entry}")
-async def kept(
+async def stored_answer(
     request: Request, caller: SignedIn, service: CurrentService, entry: Entry
 ) -> HTMLResponse:
     """Show a stored answer at no cost."""
 
     def work() -> HTMLResponse:
         answer, question = service.answer(caller, entry), service.question(caller, entry)
-        return render(request, "kept.html", caller, question=question, **draw_answer(answer))
+        return render(request, "entry.html", caller, question=question, **draw_answer(answer))
 
     return await service.run(work)
 

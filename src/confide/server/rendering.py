@@ -37,7 +37,7 @@ TIME_AXIS: Final = {
     "title": None,
     "axis": {"format": "%d %b %H:%M:%S", "tickCount": 4},
 }
-NAVIGATION: Final = (("/", "Ask"), ("/history", "History"), ("/budget", "Budget"))
+NAVIGATION: Final = (("/", "Query"), ("/history", "History"), ("/budget", "Budget"))
 
 
 def _format_time(microseconds: int) -> str:
@@ -121,7 +121,8 @@ def draw_burn_down(entries: Sequence[Entry], total: Fraction) -> str:
         who = entry.question.analyst or "owner"
         rows.append({"time": entry.time // 1_000, "left": float(left), "who": who})
     line = {"type": "line", "interpolate": "step-after", "point": len(rows) < MAX_CHART_ROWS}
-    rest = {"field": "left", "type": "quantitative", "title": "left", "axis": {"format": "%"}}
+    axis = {"title": "remaining budget", "axis": {"format": "%"}}
+    rest = {"field": "left", "type": "quantitative", **axis}
     scale = {"domain": [0, float(total)]}
     return json.dumps(
         {

@@ -160,9 +160,9 @@ class AnswerRequest(QueryRequest):
     """A query to answer and charge for."""
 
     key: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
-        default=None, description="the same key is answered once, however often it is sent"
+        default=None, description="idempotency key: requests with the same key are charged once"
     )
-    fresh: bool = Field(default=False, description="pay for a new answer to an old question")
+    fresh: bool = Field(default=False, description="pay for a new answer to an answered query")
     confirm: Confirm = False
 
 
@@ -178,7 +178,7 @@ class TokenRequest(Schema):
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,62}$")]
     role: Literal["owner", "analyst"] = "analyst"
     days: Annotated[int, Field(ge=1, le=3660)] = 90
-    share: Amount | None = Field(default=None, description="the most that this token may spend")
+    share: Amount | None = Field(default=None, description="spending limit of the token")
     may_confirm: bool = Field(
         default=False, description="whether an agent with this token can confirm a high cost"
     )

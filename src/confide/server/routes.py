@@ -18,14 +18,14 @@ from confide.server.service import Caller, Service
 __all__ = ["REFUSALS", "Entry", "answer_query", "price_args_of", "router"]
 
 REFUSALS: Final[dict[int | str, dict[str, Any]]] = {
-    401: {"model": responses.ErrorResponse, "description": "no live token"},
-    403: {"model": responses.ErrorResponse, "description": "not yours"},
-    408: {"model": responses.ErrorResponse, "description": "the request came too slowly"},
-    409: {"model": responses.ErrorResponse, "description": "the key was used for another question"},
-    413: {"model": responses.ErrorResponse, "description": "too large"},
-    422: {"model": responses.ErrorResponse, "description": "cannot be asked"},
-    429: {"model": responses.ErrorResponse, "description": "budget or rate"},
-    503: {"model": responses.ErrorResponse, "description": "not ready yet; ask again"},
+    401: {"model": responses.ErrorResponse, "description": "No valid token."},
+    403: {"model": responses.ErrorResponse, "description": "Not the caller's resource."},
+    408: {"model": responses.ErrorResponse, "description": "The request arrived too slowly."},
+    409: {"model": responses.ErrorResponse, "description": "Key used for another query."},
+    413: {"model": responses.ErrorResponse, "description": "The request is too large."},
+    422: {"model": responses.ErrorResponse, "description": "The query cannot be answered."},
+    429: {"model": responses.ErrorResponse, "description": "Budget or rate limit exceeded."},
+    503: {"model": responses.ErrorResponse, "description": "Still running; retry later."},
 }
 MAX_ENTRY: Final = 2**62
 

@@ -160,9 +160,9 @@ class Service:
         if task.done():
             return task.result()
         raise NotReady(
-            "this takes longer than callers are kept waiting, and goes on; ask again in a while "
-            "with the same key, which is charged once. Without a key, wait until GET /v1/answers "
-            "shows the question as answered: then it is free, and before it would be charged again"
+            "The query is still running. Retry with the same key to fetch the answer; you will not "
+            "be charged twice. Without a key, wait until `GET /v1/answers` shows the query as "
+            "answered. After that, a retry is free; before that, it would be charged again."
         )
 
     def sign_in(self, text: str) -> Caller:
@@ -170,7 +170,7 @@ class Service:
         token = self.tokens.find(text)
         if token is None:
             raise NotSignedIn(
-                "this token is unknown, expired or revoked; ask the owner for a new one"
+                "The token is unknown, expired, or revoked. Ask the owner for a new one."
             )
         caller = Caller(token)
         self.rate_limiter.admit(caller.account)
@@ -184,7 +184,7 @@ class Service:
             return self.curator.as_analyst(caller.name)
         except BadDeclaration:
             # Privacy: the original message, for the owner, names other analysts.
-            raise NotYours("the owner has declared no limit for you; ask the owner") from None
+            raise NotYours("You have no declared budget limit. Ask the owner for one.") from None
 
     def ask(
         self,
@@ -298,8 +298,8 @@ class Service:
         found = self.curator.answer(entry)
         if found is None:
             raise UnsupportedQuery(
-                f"entry {entry} cannot be shown again: it has no answer yet, is no single "
-                "question, or the declaration has changed since"
+                f"Entry {entry} cannot be shown. Either it has no answer yet, or it is not a "
+                "single query, or the declaration has changed since. Run the query again."
             )
         return found
 
@@ -312,7 +312,9 @@ class Service:
         found = self.curator.ledger.history(1, before=entry + 1)
         is_there = bool(found) and found[0].number == entry
         if not is_there or not (caller.is_owner or found[0].question.analyst == caller.analyst):
-            raise NotYours(f"entry {entry} is not one of your answers")
+            raise NotYours(
+                f"Entry {entry} is not one of your answers. `GET /v1/answers` lists them."
+            )
         return found[0]
 
     def is_ledger_consistent(self) -> bool:
@@ -456,8 +458,8 @@ def _find_watch(service: Service, caller: Caller, entry: int) -> DurableWatch:
         watch = None
     if watch is None or (caller.is_agent and watch.label != _label(caller)):
         raise NotYours(
-            "this is not one of your watches; POST /v1/watches, or the tool watch, opens one and "
-            "tells its number"
+            "This is not one of your watches. `POST /v1/watches`, or the tool `watch`, opens one "
+            "and returns its number."
         )
     return watch
 

@@ -39,6 +39,7 @@ from confide.ledger import Ledger
 from confide.ledger.database import Database
 from confide.ledger.opening import refuse_foreign, refuse_tables
 from confide.loss import Share
+from confide.release import percent
 
 __all__ = ["TOKENS", "Role", "Token", "TokenStore", "open_tables", "spent_by_analyst"]
 
@@ -98,8 +99,8 @@ def open_tables(address: str | Path | None) -> Database:
     found = database.change(_create_tables)
     if found != VERSION:
         raise Fault(
-            f"the server's tables have layout {found}, and this confide knows {VERSION}; use the "
-            "confide that made them, or a newer one"
+            f"The server's tables have layout version {found}, but this version of confide "
+            f"supports {VERSION}. Use the version of confide that created them, or a newer one."
         )
     return database
 
@@ -188,14 +189,15 @@ class TokenStore:
         for called in (name, label or name):
             if not isinstance(called, str) or not NAME_PATTERN.match(called):
                 raise BadDeclaration(
-                    f"a token's name has letters, digits and _ . @ -, at most 63, got {called!r}"
+                    "The name of a token must have at most 63 letters, digits, and `_.@-`; got "
+                    f"{called!r}."
                 )
         if type(days) is not int or not 1 <= days <= MAX_DAYS:
-            raise BadDeclaration(f"days must be a whole number from 1 to {MAX_DAYS}, got {days!r}")
+            raise BadDeclaration(f"`days` must be an integer from 1 to {MAX_DAYS}; got {days!r}.")
         if limit is not None and limit.fraction > 1:
             raise BadDeclaration(
-                f"a token spends at most the whole budget, got a share of {limit.fraction}; say a "
-                "part of it, such as 5%"
+                "The spending limit of a token must be at most 100% of the budget, such as 5%; got "
+                f"{percent(limit.fraction)}."
             )
         token_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
         text, now = f"confide-{token_id}.{secret}", int(self._clock())
@@ -275,8 +277,8 @@ class TokenStore:
             row = self._row(token.id)
             left = _token(row).left if row else None
             raise BudgetExceeded(
-                "this token was handed a part of the budget, and the answer costs more than is "
-                "left of it; ask for a lower cost, or ask whoever handed it out for more",
+                "This query would cost more than this token can still spend. Lower the cost, or "
+                "ask the issuer of the token for a higher limit.",
                 cost=share.fraction,
                 left=(left or Share(0)).fraction,
             )

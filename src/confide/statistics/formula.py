@@ -63,7 +63,7 @@ def declared_column(context: EstimateContext, table: str, name: str) -> tuple[st
     named = match_name(name, columns) if isinstance(name, str) else None
     if named is None:
         raise UnknownName(
-            f"Table {found!r} has no column {name!r}. {suggest_name(str(name), columns)}"
+            f"Unknown column {name!r} in table {found!r}. {suggest_name(str(name), columns)}"
         )
     return found, named, columns[named]
 

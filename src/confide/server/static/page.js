@@ -1,4 +1,4 @@
-// Draws charts, and lets a slider set the amount. Everything on the page works without this file.
+// Draws charts, refreshes previews, and adds a slider. The pages also work without this file.
 import interpreter from "/static/vendor/vega-interpreter/expression.js";
 
 const ENDS = { share: [0.0001, 1], epsilon: [0.001, 10], error: [0.5, 100000] };
@@ -39,8 +39,7 @@ function round(value) {
   return String(Number(value.toPrecision(2)));
 }
 
-// A preview is asked for when the question has changed since the last one; until it is there, the
-// buttons that pay for the old one are shut.
+// When the query changes, request a new preview, and disable the buttons that pay for the old one.
 function watch() {
   const form = document.getElementById("question");
   if (!form) return;
@@ -54,7 +53,7 @@ function watch() {
     previewed = written();
     form.dispatchEvent(new Event("preview"));
   };
-  // Later, because a click on the button is a change and a submit: then the submit is enough.
+  // Wait, because a click on the button causes a change and a submit, and the submit is enough.
   form.addEventListener("change", (event) => {
     if (event.target.id !== "sql") setTimeout(refresh, 250);
   });
