@@ -26,7 +26,7 @@ unit = "pid"
 age = { type = "int", low = 0, high = 9 }
 ward = { type = "category", values = ["A", "B"] }
 """
-LITTLE = Effort(mechanisms=512, questions=32, methods=16, pairs=1)
+LITTLE = Effort(mechanisms=512, queries=32, methods=16, pairs=1)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from confide.cli.app import app
-from confide.cli.demo import QUESTIONS, Outcome, ask, write_report
+from confide.cli.demo import QUERIES, Outcome, ask, write_report
 from confide.curator import Curator
 from confide.declare import Budget
 from confide.examples import sample_table
@@ -23,7 +23,7 @@ from support.tree import run_python
 def outcomes() -> list[Outcome]:
     """Return the outcome of each query."""
     curator = Curator([sample_table()], budget=Budget(2))
-    return [ask(curator, asked) for asked in QUESTIONS]
+    return [ask(curator, asked) for asked in QUERIES]
 
 
 def test_the_sample_is_declared_as_it_is() -> None:
@@ -100,8 +100,8 @@ def test_demo_prints_answers_and_writes_its_report(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, arguments, env={"COLUMNS": "160"}, catch_exceptions=False)
 
     assert 0 == shown.exit_code
-    assert [] == [asked.title for asked in QUESTIONS if asked.title not in shown.output]
-    assert len(QUESTIONS) == shown.output.count("% left")
+    assert [] == [asked.title for asked in QUERIES if asked.title not in shown.output]
+    assert len(QUERIES) == shown.output.count("% left")
     assert report.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 

@@ -129,7 +129,7 @@ def _fit_whole_outputs(left: Floats, right: Floats) -> Iterator[Projection]:
     def read(table: Floats) -> Floats:
         return np.array([known.get(row.tobytes(), -1.0) for row in np.ascontiguousarray(table)])
 
-    yield Projection("the whole output", read)
+    yield Projection("complete output", read)
 
 
 def _fit_distances(left: Floats, right: Floats) -> Iterator[Projection]:

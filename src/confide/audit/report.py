@@ -22,18 +22,18 @@ __all__ = ["FULL", "QUICK", "Effort", "Report", "audit_declaration"]
 class Effort:
     """The number of outputs per side, and the number of pairs of neighboring datasets.
 
-    The number of outputs is ``mechanisms`` for a mechanism alone, ``questions`` for a query whose
+    The number of outputs is ``mechanisms`` for a mechanism alone, ``queries`` for a query whose
     noise is drawn repeatedly, and ``methods`` for complete calls of a curator's methods.
     """
 
     mechanisms: int
-    questions: int
+    queries: int
     methods: int
     pairs: int
 
 
-FULL: Final = Effort(mechanisms=65_536, questions=600, methods=80, pairs=len(Person))
-QUICK: Final = Effort(mechanisms=8_192, questions=160, methods=32, pairs=2)
+FULL: Final = Effort(mechanisms=65_536, queries=600, methods=80, pairs=len(Person))
+QUICK: Final = Effort(mechanisms=8_192, queries=160, methods=32, pairs=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def audit_declaration(
             sides = open_sides(
                 tables, declaration.budget, declaration.neighbours, people, Path(folder, str(index))
             )
-            cases += query_cases(sides, effort.questions, epsilon=epsilon)
+            cases += query_cases(sides, effort.queries, epsilon=epsilon)
             if index == 0:
                 cases += method_cases(sides, effort.methods, epsilon=epsilon)
         begin(len(cases))

@@ -63,11 +63,11 @@ class PriceOptions:
 
 
 def preview_query(
-    console: Console, question: str, config: Path, want: PriceOptions, *, url: str | None = None
+    console: Console, query: str, config: Path, want: PriceOptions, *, url: str | None = None
 ) -> None:
     """Print the cost of an answer and the half-width of each column."""
     with _open(config, url) as asked:
-        found = asked.preview(question, **_default_price(console, want).given())
+        found = asked.preview(query, **_default_price(console, want).given())
     level = f"{100 * found.confidence:.12g}%"
     if found.errors:
         width = f"margin of error ({level})"
@@ -93,10 +93,10 @@ def preview_query(
     )
 
 
-def explain_query(console: Console, question: str, config: Path, want: PriceOptions) -> None:
+def explain_query(console: Console, query: str, config: Path, want: PriceOptions) -> None:
     """Print what a query would do, one sentence per line; the price options may be omitted."""
     supposed = _default_price(console, want)
-    found = _open_here(config).explain(question, **supposed.given())
+    found = _open_here(config).explain(query, **supposed.given())
     for sentence in found.sentences:
         print_message(console, f"- {name_options(plain(sentence))}", hang=2)
 
@@ -112,7 +112,7 @@ def _default_price(console: Console, want: PriceOptions) -> PriceOptions:
 
 
 def answer_query(
-    question: str,
+    query: str,
     config: Path,
     want: PriceOptions,
     options: dict[str, Any],
@@ -130,7 +130,7 @@ def answer_query(
     output, remarks = Console(), Console(stderr=True)
     with _open(config, url) as asked:
         with remarks.status("Running the query"):
-            answer = asked.sql(question, **options, **want.given())
+            answer = asked.sql(query, **options, **want.given())
         match form:
             case "csv":
                 output.file.write(to_csv(answer))

@@ -28,7 +28,7 @@ from confide.mechanisms import Exponential, Gaussian, Laplace, PermuteAndFlip, S
 from confide.release.formatting import Figures, draw_charts, figures_of
 
 __all__ = [
-    "QUESTIONS",
+    "QUERIES",
     "DemoQuery",
     "Outcome",
     "run_demo",
@@ -52,7 +52,7 @@ class DemoRow:
     """One line about a mechanism: its query, answer, interval, and loss."""
 
     mechanism: str
-    question: str
+    query: str
     answer: str
     interval: str
     loss: Loss
@@ -72,7 +72,7 @@ def run_mechanisms(console: Console) -> None:
     title = "Synthetic clinic with 240 patients (answers differ in each run)"
     table = make_table(*headings, title=title, is_light=True)
     for line in lines:
-        table.add_row(line.mechanism, line.question, line.answer, line.interval, cost(line.loss))
+        table.add_row(line.mechanism, line.query, line.answer, line.interval, cost(line.loss))
     console.print(table)
     together = compose([line.loss for line in lines]).epsilon_at(DELTA)
     print_message(
@@ -111,8 +111,8 @@ def sum_nights() -> DemoRow:
     mechanism = Gaussian(sensitivity=MAX_NIGHTS, epsilon=1.0, delta=DELTA)
     answer = int(mechanism.release(NIGHTS))
     interval = around(answer, mechanism.interval(0.95))
-    question = f"How many nights in total, at most {MAX_NIGHTS} per patient?"
-    return DemoRow("Gaussian", question, str(answer), interval, mechanism.loss)
+    query = f"How many nights in total, at most {MAX_NIGHTS} per patient?"
+    return DemoRow("Gaussian", query, str(answer), interval, mechanism.loss)
 
 
 def choose_condition() -> DemoRow:
@@ -140,8 +140,8 @@ def watch_months() -> DemoRow:
     found = next(
         (month for month, calls in CALLS_PER_MONTH.items() if mechanism.ask(calls)), "none"
     )
-    question = f"First month with more than {CALL_THRESHOLD} calls?"
-    return DemoRow("Sparse vector", question, found, "", mechanism.loss)
+    query = f"First month with more than {CALL_THRESHOLD} calls?"
+    return DemoRow("Sparse vector", query, found, "", mechanism.loss)
 
 
 def around(answer: int, noise: Sequence[float]) -> str:
@@ -176,7 +176,7 @@ class DemoQuery:
     remark: str = ""
 
 
-QUESTIONS: Final = (
+QUERIES: Final = (
     DemoQuery(
         "How many are 65 or older?",
         "SELECT COUNT(*) AS people FROM people WHERE age >= 65",
@@ -296,7 +296,7 @@ def run_demo(console: Console, report: Path) -> None:
         "Noise differs in each run.",
     )
     outcomes: list[Outcome] = []
-    for number, query in enumerate(QUESTIONS, start=1):
+    for number, query in enumerate(QUERIES, start=1):
         outcome = ask(curator, query)
         show_outcome(console, number, outcome, budget_line(curator.budget))
         outcomes.append(outcome)

@@ -360,22 +360,22 @@ def print_recount(console: Console, path: Path) -> None:
 
 def show_entries(console: Console, entries: Iterable[Entry]) -> None:
     """Print ledger entries, oldest first: a line of fields, with the query below it."""
-    lines, questions = [HEADINGS], [""]
+    lines, queries = [HEADINGS], [""]
     for entry in entries:
         lines.append(_cells(entry))
-        questions.append(plain(entry.question.text))
+        queries.append(plain(entry.question.text))
     if len(lines) == 1:
         print_message(console, "No charges yet.")
         return
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for cells, question in zip(lines, questions, strict=True):
+    for cells, query in zip(lines, queries, strict=True):
         placed = (
             cell.rjust(width) if heading in RIGHT else cell.ljust(width)
             for heading, cell, width in zip(HEADINGS, cells, widths, strict=True)
         )
         print_message(console, "  ".join(placed).rstrip(), style="bold")
-        if question:
-            print_message(console, " " * (widths[0] + 2) + question)
+        if query:
+            print_message(console, " " * (widths[0] + 2) + query)
 
 
 def _cells(entry: Entry) -> tuple[str, ...]:

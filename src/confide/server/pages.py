@@ -229,8 +229,8 @@ async def stored_answer(
     """Show a stored answer at no cost."""
 
     def work() -> HTMLResponse:
-        answer, question = service.answer(caller, entry), service.question(caller, entry)
-        return render(request, "entry.html", caller, question=question, **draw_answer(answer))
+        answer, query_text = service.answer(caller, entry), service.query_text(caller, entry)
+        return render(request, "entry.html", caller, query_text=query_text, **draw_answer(answer))
 
     return await service.run(work)
 

@@ -303,7 +303,7 @@ class Service:
             )
         return found
 
-    def question(self, caller: Caller, entry: int) -> str:
+    def query_text(self, caller: Caller, entry: int) -> str:
         """Return the SQL of one of the caller's queries."""
         return self._check_own(caller, entry).question.text
 
