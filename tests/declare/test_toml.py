@@ -232,7 +232,7 @@ unique = 1
 age = { type = "int", low = 120, high = 0 }
 ward = { type = "category", values = [] }
 cost = { type = "float", low = "x", hi = 3 }
-"bad name" = { type = "txt" }
+"bad name " = { type = "txt" }
 day = { type = "date", low = 2020-01-01, high = "soon" }
 sex = "bool"
 
@@ -276,8 +276,8 @@ def test_every_problem_is_reported_at_once_with_its_line() -> None:
         "line 18: tables.visits.columns.cost: Unknown key 'hi'. Did you mean 'high'?",
         "line 18: tables.visits.columns.cost: `high` is missing",
         "line 18: tables.visits.columns.cost: `low` must be a finite number",
-        "line 19: tables.visits.columns.bad name: `name` must be a plain name",
-        "line 19: tables.visits.columns.bad name: `type` must be one of int, float",
+        "line 19: tables.visits.columns.bad name : `name` must be the name of a column",
+        "line 19: tables.visits.columns.bad name : `type` must be one of int, float",
         "line 20: tables.visits.columns.day: `high` must be a date",
         "line 21: tables.visits.columns.sex: A column must have a type",
         "line 23: tables.labs: The unit 'AGE' is also declared as a column",
@@ -321,7 +321,7 @@ def test_every_problem_is_reported_at_once_with_its_line() -> None:
             MIN_TOML.replace('{ x = { type = "bool" } }', "5"),
         ),
         ("At least one column", MIN_TOML.replace('{ x = { type = "bool" } }', "{}")),
-        ("`unit` must be a plain name", MIN_TOML.replace('"id"', '"my id"')),
+        ("`unit` must be the name of a column", MIN_TOML.replace('"id"', '"my id "')),
         ("`source` must be a string", MIN_TOML.replace('"t.csv"', "5")),
         (
             "`step` must be at least",

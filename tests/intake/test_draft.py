@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.declare import Kind
-from confide.declare.tables import NAME
+from confide.declare.tables import is_column_name
 from confide.declare.toml import parse_toml
 from confide.errors import BadDeclaration
 from confide.intake.draft import DraftColumn, DraftTable, draft_toml, guess_unit, name_table
@@ -108,7 +108,7 @@ def test_no_name_breaks_out_of_its_line(names: list[str], source: str) -> None:
 
     assert {"budget", "ledger", "record", "tables"} == set(found)
     assert source == found["tables"]["t"]["source"]
-    asked = {name for name in names if NAME.match(name)} - {
+    asked = {name for name in names if is_column_name(name)} - {
         guess_unit(dict.fromkeys(names, Kind.TEXT))
     }
     assert asked == set(found["tables"]["t"]["columns"])

@@ -27,6 +27,7 @@ __all__ = [
     "Text",
     "finest_step",
     "read_day",
+    "read_length",
 ]
 
 MAX_INTEGER: Final = 2**53
@@ -34,6 +35,7 @@ MAX_FLOAT: Final = Fraction(sys.float_info.max)
 MIN_STEP: Final = Fraction(1, 10**300)
 """The smallest step allowed, so that a double can hold the number of steps in 1."""
 GRID_BITS: Final = 40
+MAX_TEXT_LENGTH: Final = 1_000_000
 
 
 class Kind(StrEnum):
@@ -137,11 +139,19 @@ class Category:
         return Kind.INT if any(isinstance(value, int) for value in self.values) else Kind.TEXT
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Text:
-    """Any string; as a group key, it is released only if enough units share it."""
+    """Any string; as a group key, it is released only if enough units share it.
+
+    Strings are cut to their first ``max_length`` characters if that is given.
+    """
 
     kind: ClassVar[Kind] = Kind.TEXT
+    max_length: int | None
+
+    def __init__(self, *, max_length: int | None = None) -> None:
+        length = None if max_length is None else read_length("max_length", max_length)
+        object.__setattr__(self, "max_length", length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +193,11 @@ def finest_step(low: Fraction, high: Fraction) -> Fraction:
     exponent = width.numerator.bit_length() - width.denominator.bit_length()
     power: Fraction = Fraction(2) ** exponent
     return (power if power >= width else power * 2) / (1 << GRID_BITS)
+
+
+def read_length(name: str, value: object) -> int:
+    """Return a number of characters, from 1 to a million."""
+    return integer(name, value, low=1, high=MAX_TEXT_LENGTH)
 
 
 def _is_integer(value: object) -> bool:

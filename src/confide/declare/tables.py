@@ -13,10 +13,25 @@ from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Te
 from confide.errors import BadDeclaration
 from confide.exact import integer
 
-__all__ = ["ROW", "Catalog", "PublicTable", "Row", "Table", "is_parquet", "read_name"]
+__all__ = [
+    "ROW",
+    "Catalog",
+    "PublicTable",
+    "Row",
+    "Table",
+    "is_column_name",
+    "is_parquet",
+    "read_column_name",
+    "read_name",
+]
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}\Z")
 MAX_ROWS: Final = 10**9
+MAX_NAME_BYTES: Final = 63
+"""The longest name that PostgreSQL keeps."""
+FORBIDDEN: Final = frozenset('"`\\')
+RESERVED: Final = ("the ", "stored ")
+"""The beginnings of names that statements use themselves."""
 
 
 class Row:
@@ -76,7 +91,7 @@ class Table:
         values = {
             "name": read_name("name", name),
             "source": source,
-            "unit": unit if isinstance(unit, Row) else read_name("unit", unit),
+            "unit": unit if isinstance(unit, Row) else read_column_name("unit", unit),
             "columns": _read_columns(columns),
             "max_rows_per_unit": rows,
             "max_groups_per_unit": groups,
@@ -126,11 +141,36 @@ def read_name(argument: str, name: object) -> str:
     return name
 
 
+def read_column_name(argument: str, name: object) -> str:
+    """Return the name of a column, which may contain spaces and signs.
+
+    # Privacy: a name never equals one that statements use themselves, such as that of the unit.
+    """
+    if not isinstance(name, str) or not is_column_name(name):
+        raise BadDeclaration(
+            f"`{argument}` must be the name of a column: 1 to {MAX_NAME_BYTES} bytes, without "
+            "quotes, backslashes, line breaks, or spaces at an end, and without 'the ' or "
+            f"'stored ' at the start; got {name!r}."
+        )
+    return name
+
+
+def is_column_name(name: str) -> bool:
+    """Return whether a column of this name can be declared."""
+    return (
+        name.isprintable()
+        and 0 < len(name.encode()) <= MAX_NAME_BYTES
+        and not FORBIDDEN.intersection(name)
+        and name == name.strip()
+        and not name.lower().startswith(RESERVED)
+    )
+
+
 def _read_columns(columns: object) -> Mapping[str, Column]:
     if not isinstance(columns, Mapping) or not columns:
         raise BadDeclaration(f"`columns` must map at least one name to its type; got {columns!r}.")
     for name, column in columns.items():
-        read_name("columns", name)
+        read_column_name("columns", name)
         if not isinstance(column, Int | Float | Category | Text | Bool | Date):
             raise BadDeclaration(
                 f"Column {name!r} must be an `Int`, `Float`, `Category`, `Text`, `Bool`, or "
@@ -221,5 +261,6 @@ def _describe_table(table: Table) -> dict[str, object]:
 
 
 def _describe_column(column: Column) -> list[str]:
-    values = (f"{field.name}={getattr(column, field.name)!r}" for field in fields(column))
-    return [type(column).__name__, *values]
+    values = ((field.name, getattr(column, field.name)) for field in fields(column))
+    given = (f"{name}={value!r}" for name, value in values if value is not None)
+    return [type(column).__name__, *given]

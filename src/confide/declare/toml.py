@@ -23,10 +23,19 @@ from confide.declare.columns import (
     Int,
     Text,
     read_day,
+    read_length,
 )
 from confide.declare.record import RecordSettings
 from confide.declare.server import BoardSettings, ServerSettings, read_duration, read_origins
-from confide.declare.tables import MAX_ROWS, ROW, Catalog, PublicTable, Row, Table, read_name
+from confide.declare.tables import (
+    MAX_ROWS,
+    ROW,
+    Catalog,
+    PublicTable,
+    Row,
+    Table,
+    read_column_name,
+)
 from confide.declare.toml_reader import Field, KeyPath, Lines, Problems, explain_error, flag, text
 from confide.errors import BadDeclaration
 from confide.exact import fraction, integer, positive, probability
@@ -114,7 +123,7 @@ def _version(name: str, value: object) -> str:
 
 
 def _unit(name: str, value: object) -> str | Row:
-    return ROW if value == "ROW" else read_name(name, value)
+    return ROW if value == "ROW" else read_column_name(name, value)
 
 
 def _accounting(name: str, value: object) -> str:
@@ -155,7 +164,7 @@ COLUMNS: Final[dict[str, tuple[Any, dict[str, Field]]]] = {
         _category,
         {"values": Field(_any_value, 'Write `values = ["A", "B"]`.'), "null": Field(flag)},
     ),
-    "text": (Text, {}),
+    "text": (Text, {"max_length": Field(read_length)}),
     "bool": (Bool, {}),
     "date": (
         Date,
@@ -361,7 +370,7 @@ class _Reader:
         for name, values in listed.items():
             column_path = (*path, name)
             column = self._column(column_path, values)
-            if self.problems.attempt(column_path, partial(read_name, "name", name)):
+            if self.problems.attempt(column_path, partial(read_column_name, "name", name)):
                 columns[name] = column if column is not None else Text()
         return columns or None
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from confide.declare.columns import Kind
-from confide.declare.tables import NAME
+from confide.declare.tables import NAME, is_column_name
 from confide.intake.hints import bounds_hint
 
 __all__ = [
@@ -196,11 +196,12 @@ def _draft_table(table: DraftTable) -> str:
 
 
 def _draft_column(name: str, column: DraftColumn) -> str:
-    if not NAME.match(name):
-        return f"# {name!a} cannot be declared: rename it to letters, digits, and underscores."
+    if not is_column_name(name):
+        return f"# {name!a} cannot be declared: rename it, without quotes and backslashes."
     hint = bounds_hint(name) if column.kind in (Kind.INT, Kind.FLOAT) else None
+    key = name if NAME.match(name) else quote(name)
     low, high = ("LOW", "HIGH") if hint is None else hint
-    line = LINES[column.kind].format(name=name, low=low, high=high)
+    line = LINES[column.kind].format(name=key, low=low, high=high)
     if hint is not None:
         line += BOUNDS_COMMENT
     elif column.note:

@@ -163,8 +163,8 @@ def declared_range(column: Declared) -> Range:
             return Range(first.toordinal(), last.toordinal())
         case Bool():
             return BOOLEAN_RANGE
-        case Text():
-            return UNBOUNDED
+        case Text(max_length=length):
+            return UNBOUNDED if length is None else Range(0, length)
 
 
 def unit_of(source: Source, catalog: Catalog) -> str | Row:

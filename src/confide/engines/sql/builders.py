@@ -139,7 +139,7 @@ def as_double(part: Sql) -> Sql:
     return part if is_double else cast(part, "DOUBLE")
 
 
-UNIT: Final = "the unit"  # no declared name has a space
+UNIT: Final = "the unit"  # no declared name begins so
 
 
 def select(columns: Iterable[Sql], source: Sql) -> sql.Select:

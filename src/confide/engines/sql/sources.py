@@ -199,7 +199,7 @@ def _summed(aggregate: AggregateCall, index: int, columns: UnitColumns) -> Sql:
     )
 
 
-RAW: Final = "raw "  # no declared name has a space
+RAW: Final = "raw "  # no declared table has a space
 GUARDS: Final = {Kind.FLOAT: finite, Kind.DATE: valid_date}
 
 
@@ -305,7 +305,7 @@ def raw_name(name: str) -> str:
 
 def stored_name(name: str) -> str:
     """Return a view's name for a column as stored: neither clipped nor compared with its list."""
-    return f"stored {name}"  # no declared name has a space
+    return f"stored {name}"  # no declared name begins so
 
 
 def name_enums(rows: sql.Select, names: Mapping[tuple[str, ...], str]) -> None:
@@ -381,8 +381,9 @@ def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
             return clamp_to(try_cast(raw, "DATE"), literal(first), literal(last))
         case Bool():
             return as_boolean(raw, stored)
-        case Text():
-            return try_cast(raw, "VARCHAR")
+        case Text(max_length=length):
+            text = try_cast(raw, "VARCHAR")
+            return text if length is None else call("SUBSTR", text, number(1), number(length))
         case _:
             assert_never(declared)
 
