@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.declare import Kind
-from confide.declare.tables import is_column_name
+from confide.declare.tables import NAME, is_column_name
 from confide.declare.toml import parse_toml
 from confide.errors import BadDeclaration
 from confide.intake.draft import DraftColumn, DraftTable, draft_toml, guess_unit, name_table
