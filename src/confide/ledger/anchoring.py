@@ -41,8 +41,9 @@ OUTDATED_ANCHOR: Final = (
 class AnchorComparison:
     """A ledger compared with the configured anchor; ``is_configured`` is false if there is none.
 
-    ``ledger`` is the identity of the ledger. ``record`` is the newest anchor record in the ledger,
-    and ``mark`` is the newest mark in the configured anchor.
+    ``ledger`` is the identity of the ledger, and ``head`` the head of its chain. ``record`` is the
+    newest anchor record in the ledger, or None if it has none. ``mark`` is the newest mark in the
+    configured anchor, or None if there is no mark.
     """
 
     ledger: str
@@ -63,7 +64,7 @@ class AnchorComparison:
 
     @property
     def loss(self) -> str | None:
-        """The error message if the ledger's anchor is not the configured one, else None."""
+        """The error message if the ledger has an anchor that is not the configured one, or None."""
         if not self.name:
             return None
         if not self.is_configured:
@@ -91,7 +92,8 @@ def compare_anchor(
     # ledger, so a ledger without a marked record is an old backup.
 
     Raises:
-        LedgerBehind: the ledger is older than the anchor, or the anchor is not the ledger's.
+        LedgerBehind: the ledger is older than the anchor, or has recorded none and this one belongs
+            to another ledger.
         LedgerDamaged: the ledger and the anchor disagree.
     """
     mark = None if anchor is None else anchor.newest()

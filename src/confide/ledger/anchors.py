@@ -41,7 +41,8 @@ class Mark:
         """Raise an error if a ledger is older than this mark, or is not the marked one.
 
         ``ledger`` and ``records`` are the ledger's identity and its number of records. ``digest``
-        is the hash of its newest record when the mark was made, or None if it has no such record.
+        is the hash of the record that was the newest when the mark was made, or None if the ledger
+        lacks that record.
         """
         self.check_owner(ledger)
         if records < self.records or digest is None:
@@ -66,7 +67,8 @@ class Mark:
     def is_newer(self, known: "Mark | None") -> bool:
         """Return whether this mark is newer than ``known``, the mark that the anchor has.
 
-        Raises an error if there is no such mark, or if it is of another ledger or anchor.
+        Raises an error if there is no such mark, if it is of another ledger or anchor, or if it has
+        as many records as this mark but another hash.
 
         # Privacy: an emptied anchor is never refilled implicitly. The ledger may have been replaced
         # by an old backup after the anchor's last mark.
@@ -104,7 +106,7 @@ class Anchor(Protocol):
         Raises:
             AnchorLost: there is no stored mark, or it is from another anchor.
             LedgerBehind: the stored mark is from another ledger.
-            LedgerDamaged: the stored mark is from another history of this ledger.
+            LedgerDamaged: the stored mark has as many records, but another hash.
         """
         ...
 

@@ -94,9 +94,9 @@ class Charge:
 
     ``units`` is the charged number of units, of which the budget has `UNITS`. ``delta_units`` is
     the same for the pot, the part of delta that pays for failures. ``name`` is the idempotency key,
-    and ``before`` the hash of the previous record. The last four fields are running totals
-    including this charge: of the budget, the pot, the analyst, and the purpose. The last two are 0
-    without an analyst or a purpose.
+    and ``before`` the hash of the previous record. ``readings`` is as in `Hold`, and ``loss`` as in
+    `Entry`. The last four fields are running totals including this charge: of the budget, the pot,
+    the analyst (0 without an analyst), and the purpose (0 without a purpose).
     """
 
     number: int
@@ -153,7 +153,7 @@ class Charge:
 
 
 class ChargeLink(NamedTuple):
-    """A charge and its hash, which the hold keeps until the answer is committed."""
+    """A charge and its hash, which a ledger stores in the hold that the charge paid for."""
 
     charge: Charge
     digest: str
@@ -234,7 +234,7 @@ class AnchorRecord:
         return _digest("anchor", self)
 
     def loss(self) -> LostAnchor:
-        """Return a record with the event `LOST` as shown to the owner."""
+        """Return this record, whose event is `LOST`, as shown to the owner."""
         return LostAnchor(self.number, self.time, bool(self.anchor), self.digest)
 
 
@@ -347,7 +347,7 @@ def add_anchor(head: Head, event: str, anchor: str, now: int) -> tuple[AnchorRec
 
 
 def next_time(head: Head, now: int) -> int:
-    """Return the time of the next record, which is never less than that of the newest record.
+    """Return the time of the next record, which is never before the newest record's time.
 
     Raises:
         Fault: the clock is far behind the newest record, so it cannot be trusted.
@@ -361,7 +361,11 @@ def next_time(head: Head, now: int) -> int:
 
 
 def delta_units(delta: Fraction, opening: Filter) -> int:
-    """Return a delta in units of the pot, rounded up so that the charge covers the request."""
+    """Return a delta in units of the pot, rounded up so that the charge covers the request.
+
+    Raises:
+        BudgetExceeded: the delta is greater than the pot.
+    """
     if not delta:
         return 0
     if delta > opening.delta_pot:
@@ -431,7 +435,7 @@ def _write_loss(opening: Filter, units: int) -> str:
 
 
 def query_digest(question: QueryIdentity) -> str:
-    """Return the hash that identifies a query over a declaration."""
+    """Return the hash of a query's text and fingerprint, which is the same for all analysts."""
     return hash_parts(["question", question.text, question.fingerprint])
 
 

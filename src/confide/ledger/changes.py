@@ -1,8 +1,9 @@
 """Conditional writes to a stored ledger: charges, answers, and anchor records.
 
-A change first reads the head and everything else that it depends on, in one statement. It then
-inserts its record and moves the head (updates it to the end of the longer chain). It does so only
-if no other change has moved the head meanwhile, and the sums fit the budget.
+A *change* is a charge, an answer, or an anchor record. It first reads the head and everything else
+that it depends on. It then inserts its record and moves the head (updates it to the end of the
+longer chain). It does so only if no other change has moved the head meanwhile, and the sums fit the
+budget.
 
 Claim:   at most one change is written per state of the head, and everything that it has read is
          still current when it is written.
@@ -12,9 +13,9 @@ Why:     every change moves the head, on the condition that the head still has t
          head is. In SQLite, and in PostgreSQL once the head is locked, no other change can come
          between the read and the write. In PostgreSQL without that lock, the write is a single
          statement. If its UPDATE had to wait for another change, PostgreSQL evaluates the condition
-         again afterwards. The statement inserts rows only if its UPDATE moved the head. The keys of
-         answers that were returned again are written without moving the head; the primary key of
-         their table rejects duplicates.
+         again afterwards. The statement inserts rows only if its UPDATE moved the head. The only
+         exception are the keys of answers that were returned again: they are written without moving
+         the head, and the primary key of their table rejects duplicates.
 Source:  docs/ledger.md.
 Checked: tests/crash/test_races.py, tests/contracts/test_changes.py.
 """
@@ -161,9 +162,9 @@ MOVE_HEAD_ONLY: Final = PreparedStatement(MOVE_HEAD)
 class ChargeState(NamedTuple):
     """Ledger state that a charge depends on: the chain head, prior spending, and the key's entry.
 
-    ``analyst_spent`` and ``purpose_spent`` are units, and 0 without an analyst or a purpose.
-    ``entry`` is None if the idempotency key is unused. ``anchor`` is the name of the ledger's
-    anchor, empty if it has none.
+    ``analyst_spent`` and ``purpose_spent`` are the units spent by the analyst (0 without an
+    analyst) and for the purpose (0 without a purpose). ``entry`` is None if the idempotency key is
+    unused. ``anchor`` is the name of the ledger's anchor, empty if it has none.
     """
 
     head: Head
@@ -230,7 +231,7 @@ def read_state(row: Any) -> Head:
 
 
 def write_charge(connection: RawConnection, charge: Charge, old: Head, new: Head) -> None:
-    """Insert a charge and its unused key, if any, and move the head from ``old`` to ``new``."""
+    """Insert a charge and its key, if it has one, and move the head from ``old`` to ``new``."""
     row = dict(zip(CHARGE_NAMES, CHARGE_VALUES(charge), strict=True))
     added: dict[Table, Row] = {CHARGES: {**row, "digest": new.digest}}
     if charge.name:
@@ -265,7 +266,12 @@ def _read_row(connection: RawConnection, statement: PreparedStatement, values: R
 
 
 def _write(connection: RawConnection, added: dict[Table, Row], old: Head, new: Head) -> None:
-    """Insert rows and move the head, if it has not moved meanwhile and the sums fit the budget."""
+    """Insert rows and move the head, if it has not moved meanwhile and the sums fit the budget.
+
+    Raises:
+        Conflict: nothing was written, because the condition does not hold.
+        LedgerDamaged: the condition does not hold although the head is locked.
+    """
     moves: Row = {
         "old_digest": old.digest,
         "units": new.spent - old.spent,

@@ -1,8 +1,9 @@
 """Durable transactions and prepared statements for stored ledgers and anchors.
 
 SQLAlchemy's overhead per statement exceeds the time of the statement itself, and every query runs a
-few statements. So SQLAlchemy only manages the connection pool and compiles each statement once; the
-database driver executes it. Errors are reported without data.
+few statements. So SQLAlchemy compiles a `PreparedStatement` only once, and the database driver
+executes it. SQLAlchemy manages the connections, and executes all other statements. Errors are
+reported without data.
 """
 
 import os
@@ -59,8 +60,8 @@ class RawConnection:
 
     A *locked* change is a transaction that locks the ledger before it reads, and ends with a
     commit. A change that is *not locked* reads, and then executes one statement, which writes
-    everything, or nothing if the head has moved. ``may_last`` is true once a statement was sent
-    whose effect may be durable.
+    everything, or nothing if the head has moved. ``may_last`` is true if the current change may
+    already have sent a statement with a durable effect.
     """
 
     __slots__ = ("_pooled", "cursor", "dialect", "is_locked", "may_last")
@@ -99,7 +100,7 @@ class RawConnection:
         self._pooled.invalidate()
 
     def release(self) -> None:
-        """Return the connection to the pool, which rolls back uncommitted changes."""
+        """Return the connection to the pool; the pool rolls back uncommitted changes."""
         self._pooled.close()
 
 
@@ -118,7 +119,7 @@ OPEN_DATABASES: "Final[WeakSet[Database]]" = WeakSet()
 
 
 class Database:
-    """A database with serialized, atomic, durable changes; each waits up to ``wait`` seconds."""
+    """A database with atomic, durable changes, which wait up to ``wait`` seconds for a lock."""
 
     def __init__(self, address: str | Path, *, wait: float = 30.0) -> None:
         self.url, self._wait = read_address(address), wait
@@ -135,14 +136,15 @@ class Database:
     def change(self, body: Callable[[Connection], T]) -> T:
         """Return the result of ``body`` once all its writes are on disk.
 
-        If the connection breaks before the end of ``body``, nothing was written, so ``body`` runs
-        again. If it breaks during the commit, the changes may be durable. That is a fault, and the
-        caller can use the idempotency key to learn the outcome.
+        If the connection breaks while ``body`` runs, nothing was written, so ``body`` runs again,
+        up to `MAX_TRIES` times in all. If the connection breaks during the commit, the changes may
+        be durable. That is a fault, and the caller can use the idempotency key to learn the
+        outcome.
         """
         return self._attempt(body, reads=False)
 
     def write(self, body: Callable[[RawConnection], T], *, locked: bool) -> T:
-        """Return the result of ``body`` as `change` does, but execute it on the driver.
+        """Return the result of ``body`` as `change` does, but pass it a driver connection.
 
         `RawConnection` explains ``locked``.
 
@@ -176,7 +178,10 @@ class Database:
         return self._attempt(body, reads=True)
 
     def check_file(self, connection: Connection, *, whole: bool) -> None:
-        """Raise LedgerDamaged if a SQLite file is damaged; ``whole`` checks large files too."""
+        """Raise LedgerDamaged if a SQLite file is damaged.
+
+        Without ``whole``, the check is less thorough, and large files are skipped.
+        """
         if not self.is_sqlite:
             return
         if whole:
@@ -290,8 +295,9 @@ class Database:
         """Close idle connections before this process forks.
 
         SQLite keeps a record of its locks for each file that a process has open. A forked process
-        would inherit that record without the locks. When the parent closed the file, it would take
-        itself for the last user, and delete the log that the fork writes to. So files are closed.
+        would inherit that record without the locks. When the parent closed the file, the parent
+        would take itself for the last user, and delete the log that the fork writes to. So this
+        method closes the file.
         """
         if self._process == os.getpid():
             _release_all(self._idle)
@@ -404,8 +410,8 @@ def read_address(address: str | Path) -> URL:
 def read_file(path: Path, body: Callable[[Connection], T]) -> T:
     """Return the result of ``body`` on a SQLite file, without changing a byte of it.
 
-    An existing write-ahead log is read too. If there is none, SQLite would create one, unless the
-    file is opened as immutable.
+    An existing write-ahead log is read too. Without one, the file is opened as immutable, because
+    SQLite would create a log otherwise.
     """
     has_log = Path(f"{path}-wal").exists()
     address = f"{path.resolve().as_uri()}?mode=ro{'' if has_log else '&immutable=1'}"
@@ -447,7 +453,8 @@ def wait_turn(connection: Connection) -> None:
 
 SelectValues = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 CompiledStatement = tuple[str, SelectValues | None, Mapping[str, Any]]
-"""The SQL text, the order of positional parameters (None if they have names), and constants."""
+"""The SQL text, a function that puts the parameters in order (None if they have names), and the
+parameters that are constants."""
 
 
 class PreparedStatement:
@@ -491,7 +498,10 @@ class PreparedStatement:
 
 
 def _value_selector(names: list[str] | None) -> SelectValues | None:
-    """Return a function from a mapping to its values, in the order of the parameters."""
+    """Return a function from a mapping to its values in the order of ``names``.
+
+    The result is None if there are no names.
+    """
     if not names:
         return None
     if len(names) == 1:

@@ -71,7 +71,10 @@ def window_start(window: Window, time: int) -> int:
 
 
 def _used(rule: LimitRule, spendings: Spendings, time: int) -> int:
-    """Return the units that count against a limit: all, or those of the window of ``time``."""
+    """Return the units that count against a limit: all, or those since its window's start.
+
+    The window is the one that contains ``time``.
+    """
     used = spendings(rule.scope, rule.name, None)
     if rule.window is None:
         return used

@@ -148,7 +148,7 @@ class MemoryLedger:
             return charge.receipt()
 
     def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
-        """Return the answer or the unused hold of an earlier request with this key, or None."""
+        """Return the answer or the hold of an earlier request with this key, or None."""
         number = self._keys.get((question.analyst, key))
         if number is None:
             return None
@@ -158,13 +158,13 @@ class MemoryLedger:
         return self.answer(number) or charge.hold(self._opening)
 
     def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
-        """Assign the key to an earlier answer, whose receipt is given, that was returned again."""
+        """Assign the key to the earlier answer with this receipt, which was returned again."""
         with self._exclusive():
             if self._keys.setdefault((question.analyst, key), receipt.entry) != receipt.entry:
                 raise key_in_use(key)
 
     def stored(self, question: QueryIdentity) -> StoredAnswer | None:
-        """Return the newest answer to this query, or None."""
+        """Return the newest answer to this query that is free for its analyst, or None."""
         entries = self._find_entries(question)
         return self.answer(entries[-1]) if entries else None
 
@@ -176,7 +176,7 @@ class MemoryLedger:
         return StoredAnswer(self._charges[entry].receipt(), decode_payload(record.noisy))
 
     def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
-        """Return all answers to this query, oldest first."""
+        """Return all answers to this query that are free for its analyst, oldest first."""
         found = (self.answer(number) for number in self._find_entries(question))
         return [stored for stored in found if stored is not None]
 
@@ -186,7 +186,7 @@ class MemoryLedger:
         return compute_allowance(self._limits, analyst, purpose, self._spent, time)
 
     def entries(self) -> Iterable[Entry]:
-        """Return the history, oldest first."""
+        """Return all charges, oldest first."""
         with self._lock:
             return tuple(
                 charge.entry(self._opening, state="answered" if number in self._answers else "held")

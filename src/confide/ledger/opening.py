@@ -58,7 +58,7 @@ def open_ledger(
     wait: float = 30.0,
     clock: Callable[[], int] = now,
 ) -> SqlLedger:
-    """Return the ledger at an address: a path, ``sqlite:///path`` or ``postgresql://...``.
+    """Return the ledger at an address: a path, ``sqlite:///path``, or ``postgresql://...``.
 
     A missing ledger is created with the terms of ``opening``, the filter before any charge. An
     existing ledger keeps its original terms, which must be for the same budget. ``neighbours`` is
@@ -68,10 +68,12 @@ def open_ledger(
 
     Raises:
         AnchorLost: the ledger has an anchor that is not the configured one.
-        BadDeclaration: the ledger belongs to another budget, or the file is not a ledger.
-        LedgerBehind: the ledger is older than its anchor, or is missing although its anchor exists.
+        BadDeclaration: the ledger is for another budget or another neighboring relation, or the
+            file is not a ledger.
+        LedgerBehind: the ledger is older than its anchor, or is missing although its anchor has a
+            mark; or the ledger has no anchor yet, and this one belongs to another ledger.
         LedgerNewer: the ledger was written by a newer version of confide.
-        LedgerDamaged: the ledger contradicts itself.
+        LedgerDamaged: the ledger contradicts itself or its anchor.
     """
     opened = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
     mark = None if opened is None else opened.newest()
@@ -105,16 +107,18 @@ def accept_lost_anchor(
     wait: float = 30.0,
     clock: Callable[[], int] = now,
 ) -> LostAnchor | None:
-    """Record in the ledger that its anchor is lost; return the record, or None if it is not lost.
+    """Record in the ledger that its anchor is lost; return None if the anchor is not lost.
 
     From then on, the ledger uses the anchor passed here, which may be empty, or no anchor if None
     is passed. The owner accepts that nothing can reveal whether the ledger is an old backup. This
     is a function, not an option of `open_ledger`, so that no program accepts a loss at every start.
 
     Raises:
-        BadDeclaration: there is no ledger, or it belongs to another budget.
+        BadDeclaration: there is no ledger, and the anchor has no mark; or the ledger is for another
+            budget or another neighboring relation.
         AnchorLost: the anchor passed here belongs to another ledger.
-        LedgerBehind: the ledger is older than the anchor passed here, or is missing.
+        LedgerBehind: the ledger is older than the anchor passed here, or is missing although that
+            anchor has a mark.
         LedgerDamaged: the ledger and the anchor disagree, so the anchor is not lost.
     """
     opened = open_anchor(anchor) if isinstance(anchor, str | Path) else anchor
@@ -195,7 +199,9 @@ def _missing_ledger(mark: Mark) -> LedgerBehind:
 
 
 def check_ledger(address: str | Path, opening: Filter, *, neighbours: str = "") -> None:
-    """Check that an existing ledger is for this budget, without writing or creating anything.
+    """Check that a ledger, if it exists, is for this budget and this neighboring relation.
+
+    Nothing is written or created.
 
     Raises:
         BadDeclaration: the ledger is for another budget or another neighboring relation, or the
@@ -267,8 +273,8 @@ def _prepare_ledger(
 ) -> Identity:
     """Create the ledger, or migrate and check an existing one; one process at a time.
 
-    # Privacy: an anchor's mark proves that a ledger existed, so if it is missing, it was lost. A
-    # new ledger would be a second budget.
+    # Privacy: an anchor's mark proves that a ledger existed, so a missing ledger was lost. A new
+    # ledger would be a second budget.
     """
     wait_turn(connection)
     _migrate(connection)
@@ -315,7 +321,10 @@ def _read_version(connection: Connection) -> str | None:
 
 
 def _read_or_create(connection: Connection, opening: Filter) -> Identity:
-    """Return the identity of the ledger after checking it; create one if the ledger is new."""
+    """Return the identity of the ledger after checking its terms and its newest record.
+
+    A ledger without an identity is new, and is created.
+    """
     meta = _read_meta(connection)
     if not meta:
         return _create(connection, opening)

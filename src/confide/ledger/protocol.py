@@ -133,7 +133,8 @@ def _to_datetime(time: int) -> datetime:
 class Allowance:
     """The amounts that an analyst may spend, has spent, and has left.
 
-    ``left`` is the most that the next charge may cost under all limits and the budget.
+    ``total`` is the analyst's limit over the ledger's whole life, or the whole budget without such
+    a limit. ``left`` is the most that the next charge may cost under all limits and the budget.
     """
 
     total: Share
@@ -246,7 +247,9 @@ class Ledger(Protocol):
         ...
 
     def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
-        """Return the answer or the unused hold of an earlier request with this key, or None.
+        """Return the answer of an earlier request with this key, or its hold if it has no answer.
+
+        The result is None if the key is unused.
 
         Raises:
             KeyUsed: the key belongs to another query.
@@ -254,11 +257,15 @@ class Ledger(Protocol):
         ...
 
     def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
-        """Assign the key to an earlier answer, whose receipt is given, that was returned again."""
+        """Assign the key to the earlier answer with this receipt, which was returned again.
+
+        Raises:
+            KeyUsed: the key belongs to another charge.
+        """
         ...
 
     def stored(self, question: QueryIdentity) -> StoredAnswer | None:
-        """Return the answer to this query that has the newest charge, or None."""
+        """Return the newest answer to this query that its analyst can have for free, or None."""
         ...
 
     def answer(self, entry: int) -> StoredAnswer | None:
@@ -270,11 +277,11 @@ class Ledger(Protocol):
         ...
 
     def allowance(self, analyst: str = ..., purpose: str = ...) -> Allowance:
-        """Return the allowance of an analyst for a purpose."""
+        """Return the allowance of an analyst for a purpose, or of the budget without an analyst."""
         ...
 
     def entries(self) -> Iterable[Entry]:
-        """Return the history, oldest first."""
+        """Return all charges, oldest first."""
         ...
 
     def history(
@@ -343,13 +350,13 @@ class LedgerDamaged(Fault):
 
 
 class LedgerBehind(Fault):
-    """The ledger is older than its anchor: an old backup was restored, and charges are missing."""
+    """The ledger is older than its anchor or than this process saw it, so charges are missing."""
 
     code = "ledger-behind"
 
 
 class AnchorLost(Fault):
-    """The ledger's anchor is missing, so nothing can reveal whether the ledger is an old backup."""
+    """The ledger's anchor is not the configured one, so an old backup would go unnoticed."""
 
     code = "anchor-lost"
 

@@ -97,7 +97,7 @@ SPENT: Final = {
 
 
 def read_head(connection: Connection, *, lock: bool = False) -> Head:
-    """Return the head; with ``lock``, nothing else can move it in this transaction."""
+    """Return the head; with ``lock``, no other transaction can move it until this one ends."""
     row = (LOCK_HEAD if lock else READ_HEAD).first(connection)
     return read_state(row)
 
@@ -136,13 +136,13 @@ def find_answers(
 
 
 def read_charge(connection: Connection, entry: int) -> Charge | None:
-    """Return one charge, after checking its hash."""
+    """Return one charge after checking its hash, or None if there is no such entry."""
     row = connection.execute(ONE_CHARGE, {"entry": entry}).first()
     return None if row is None else _charge(row)
 
 
 def read_stored(connection: Connection, entry: int) -> StoredAnswer | None:
-    """Return one answer with its receipt, after checking their hashes."""
+    """Return one answer with its receipt after checking their hashes, or None if there is none."""
     row = connection.execute(ONE_ANSWER, {"entry": entry}).first()
     charge = read_charge(connection, entry)
     if row is None or charge is None:
@@ -151,7 +151,7 @@ def read_stored(connection: Connection, entry: int) -> StoredAnswer | None:
 
 
 def read_states(connection: Connection) -> Iterator[tuple[Charge, bool]]:
-    """Yield every charge, and whether it has an answer."""
+    """Yield every charge, oldest first, and whether it has an answer."""
     for row in connection.execute(WITH_STATE):
         yield Charge(*row[:-2]), row[-1] is not None
 
@@ -159,10 +159,11 @@ def read_states(connection: Connection) -> Iterator[tuple[Charge, bool]]:
 def read_history(
     connection: Connection, limit: int, before: int | None, analyst: str | None
 ) -> Iterator[tuple[Charge, bool]]:
-    """Yield the newest charges, newest first, and whether each has an answer.
+    """Yield at most ``limit`` charges, newest first, and whether each has an answer.
 
-    Times never decrease along the chain, so ordering by time and number is ordering by number. The
-    index of an analyst's charges is sorted by time and number.
+    ``before`` and ``analyst`` are as in `Ledger.history`. The charges of one analyst are ordered by
+    time and number, as their index is. That is the order of their numbers, because times never
+    decrease along the chain.
     """
     chosen = WITH_STATE.order_by(None).limit(limit)
     if before is not None:

@@ -39,7 +39,7 @@ HEAD: Final = Table(
     CheckConstraint("one = 1", name="confide_head_is_one"),
     postgresql_with={"fillfactor": 10},
 )
-"""The head: one row, which every change updates."""
+"""The head: one row, which is updated with every new record."""
 
 CHARGES: Final = Table(
     "confide_charges",

@@ -1,8 +1,10 @@
 """Ledger in SQLite, for one machine, or PostgreSQL, for many servers.
 
-Every change inserts its record and moves the head, on the condition that no other change has moved
-the head meanwhile and that the sums fit the budget (see `changes`). So changes are serialized
-across any number of servers, and the database that stores the charges also enforces the budget.
+The *head* is one row with the newest hash of the chain and the totals. Every charge, answer, and
+anchor record is inserted together with a move of the head. The condition is that no other change
+has moved the head meanwhile, and that the sums fit the budget (see `changes`). So these changes are
+serialized across any number of servers, and the database that stores the charges also enforces the
+budget.
 """
 
 import secrets
@@ -63,7 +65,7 @@ __all__ = ["Identity", "SqlLedger"]
 
 T = TypeVar("T")
 LOCKED_CHANGES: Final = 50
-"""The number of changes that lock the head after a conflict with another process."""
+"""The number of later changes that lock the head from the start, after a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ class SqlLedger:
         return link.receipt()
 
     def resume(self, question: QueryIdentity, key: str) -> Hold | StoredAnswer | None:
-        """Return the answer or the unused hold of an earlier request with this key, or None."""
+        """Return the answer or the hold of an earlier request with this key, or None."""
 
         def find(connection: Connection) -> Hold | StoredAnswer | None:
             number = rows.find_key(connection, question.analyst, key)
@@ -192,7 +194,7 @@ class SqlLedger:
         return self._read_released(find)
 
     def remember(self, question: QueryIdentity, key: str, receipt: Receipt) -> None:
-        """Assign the key to an earlier answer, whose receipt is given, that was returned again."""
+        """Assign the key to the earlier answer with this receipt, which was returned again."""
 
         def write(connection: Connection) -> None:
             head = rows.read_head(connection, lock=True)
@@ -202,7 +204,7 @@ class SqlLedger:
         self._database.change(write)
 
     def stored(self, question: QueryIdentity) -> StoredAnswer | None:
-        """Return the newest answer to this query, or None."""
+        """Return the newest answer to this query that is free for its analyst, or None."""
         found = self._find(question, newest=True)
         return found[0] if found else None
 
@@ -211,7 +213,7 @@ class SqlLedger:
         return self._read_released(lambda connection: rows.read_stored(connection, entry))
 
     def answers(self, question: QueryIdentity) -> list[StoredAnswer]:
-        """Return all answers to this query, oldest first."""
+        """Return all answers to this query that are free for its analyst, oldest first."""
         return self._find(question, newest=False)
 
     def allowance(self, analyst: str = "", purpose: str = "") -> Allowance:
@@ -225,7 +227,7 @@ class SqlLedger:
         return self._database.read(compute)
 
     def entries(self) -> Iterable[Entry]:
-        """Return the history, oldest first."""
+        """Return all charges, oldest first."""
         return self._database.read(
             lambda connection: [
                 charge.entry(self.opening, state="answered" if answered else "held")
@@ -250,7 +252,7 @@ class SqlLedger:
         return [record.loss() for record in found if record.event == LOST]
 
     def verify(self) -> None:
-        """Recompute the balance and the chain, and compare the ledger with its anchor."""
+        """Check the file, the chain, and the balance, and compare the ledger with its anchor."""
         start = first_head(self._identity.name, self.opening)
 
         def check(connection: Connection) -> None:
@@ -275,21 +277,24 @@ class SqlLedger:
     def attach_anchor(self) -> None:
         """Check the ledger against its anchor; record the anchor if the ledger has none yet.
 
-        Claim:   once this returns, the ledger is not older than its anchor, and no process uses it
-                 with another anchor, or with none. A crash before that does not prevent the ledger
+        Claim:   once this returns, the ledger is not older than the configured anchor, if any. From
+                 then on, a process with another anchor, or with none, can neither charge this
+                 ledger nor show answers from it. A crash before that does not prevent the ledger
                  from being opened later.
         Why:     the anchor is marked first, with a name that no other anchor has. Then the ledger
-                 records that name. A crash in between leaves a marked anchor, and a ledger that
-                 opens with any anchor; the next opening continues from there. If two processes
-                 configure different anchors, the second writes no record and finds that its own
-                 anchor is outdated (`OUTDATED_ANCHOR`). A record moves the head, so every later
-                 change notices it in `_check_head`.
+                 records that name. A crash in between leaves a marked anchor, and a ledger without
+                 a name; the next opening continues from there. If two processes start with
+                 different anchors at once, the one that would record its name second writes no
+                 record. It finds that its own anchor is outdated (`OUTDATED_ANCHOR`). Every charge
+                 and answer compares the recorded name with the process's own (`_check_head`). One
+                 that has read the old name is not written, because the record moved the head.
         Source:  docs/ledger.md.
         Checked: tests/contracts/test_lost_anchors.py, tests/crash/test_anchors.py.
 
         Raises:
             AnchorLost: the ledger has an anchor that is not the configured one.
-            LedgerBehind: the ledger is older than its anchor.
+            LedgerBehind: the ledger is older than its anchor, or has none yet and the configured
+                one belongs to another ledger.
             LedgerDamaged: the ledger and its anchor disagree.
         """
         while True:
@@ -304,10 +309,12 @@ class SqlLedger:
         )
 
     def accept_lost_anchor(self) -> LostAnchor | None:
-        """Record that the anchor is lost, and mark the configured one; return None if none is lost.
+        """Record that the ledger's anchor is lost; return None if it is not lost.
+
+        The configured anchor, if any, is marked and replaces the lost one.
 
         # Privacy: an anchor with marks of another ledger stays unchanged, because it still protects
-        # that ledger. A ledger that is behind its anchor is refused here too.
+        # that ledger. A ledger that is behind the configured anchor is refused here too.
         """
         while True:
             comparison = self._compare_anchor()
@@ -320,19 +327,22 @@ class SqlLedger:
                 return record.loss()
 
     def check_anchor(self) -> None:
-        """Raise a Fault if the ledger is behind its anchor or has lost it."""
+        """Raise a Fault if the ledger is behind its anchor, contradicts it, or has lost it."""
         comparison = self._compare_anchor()
         comparison.refuse_loss()
         self._check_head(comparison.head, comparison.name, self._records_seen)
         self._records_seen = max(self._records_seen, comparison.head.records)
 
     def _compare_anchor(self) -> AnchorComparison:
-        """Return the comparison with the anchor; raise LedgerBehind if the ledger is older."""
+        """Return the comparison of the ledger with the configured anchor; see `compare_anchor`."""
         name = self._identity.name
         return compare_anchor(self._database, self._anchor, name, first_head(name, self.opening))
 
     def _name_anchor(self, comparison: AnchorComparison, event: str) -> AnchorRecord | None:
-        """Mark the anchor and record its name; return None if the caller must compare again."""
+        """Mark the configured anchor, if any, and record its name in the ledger.
+
+        ``event`` is `NAMED` or `LOST`. The result is None if the caller must compare again.
+        """
         name, head = "", comparison.head
         if self._anchor is not None:
             if comparison.mark is None:
@@ -375,11 +385,11 @@ class SqlLedger:
         return self._read_released(find)
 
     def _read_released(self, body: Callable[[Connection], T]) -> T:
-        """Return the result of ``body`` once the anchor covers every record that it may depend on.
+        """Return the result of ``body`` once the anchor covers every record in the ledger.
 
         # Privacy: marking the anchor for an answer may have failed, or another process may not have
-        # done it yet. If the answer were shown now, the anchor would accept a backup without it. In
-        # that backup, the charge would have no answer, and could pay for a second one.
+        # done it yet. If the answer were shown now, the anchor would accept a backup without the
+        # answer. In that backup, the charge would have no answer, and could pay for a second one.
         """
 
         def read(connection: Connection) -> tuple[T, Head, str]:
@@ -395,7 +405,8 @@ class SqlLedger:
     def _check_head(self, head: Head, anchor: str, seen: int) -> Head:
         """Return the head; raise a Fault if the ledger is too old or its anchor has changed.
 
-        It is too old if it has fewer than ``seen`` records.
+        ``anchor`` is the name that the ledger has recorded. A ledger is too old if it has fewer
+        than ``seen`` records.
 
         # Privacy: if the ledger has switched anchors, this process would mark its changes in the
         # wrong one (or nowhere). The next opening would then accept an old backup without them.
@@ -408,10 +419,11 @@ class SqlLedger:
         return _check_seen(head, seen)
 
     def _change(self, body: Callable[[RawConnection], T]) -> T:
-        """Make a change without a lock, unless the database is SQLite or changes conflict.
+        """Make a change, in PostgreSQL without a lock unless changes conflict.
 
         After a conflict, the change that came second has written nothing, and runs again with a
-        lock. The next `LOCKED_CHANGES` changes of this process take the lock from the start.
+        lock. The next `LOCKED_CHANGES` changes of this process take the lock from the start. In
+        SQLite, every change takes the lock.
         """
         if self._locked_changes_left > 0:
             self._locked_changes_left -= 1
@@ -435,7 +447,8 @@ class SqlLedger:
         newest = self._anchor.keep(
             Mark(self._identity.name, head.records, head.digest, self._anchor_name)
         )
-        # Another process stored a newer mark, or the ledger is an old backup.
+        # Either another process stored a newer mark, or the ledger is an old backup. The comparison
+        # raises an error in the second case.
         if newest.records > head.records:
             self._compare_anchor()
         self._records_marked = max(self._records_marked, head.records)

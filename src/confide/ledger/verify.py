@@ -84,7 +84,7 @@ def check_records(start: Head, opening: Filter, records: Iterable[Record], end: 
 
 
 def _follow_anchor(anchor: str, record: AnchorRecord) -> str:
-    """Return the name of the ledger's anchor after an anchor record; ``anchor`` was it before.
+    """Return the name of the ledger's anchor after an anchor record; ``anchor`` is the name before.
 
     # Privacy: another anchor replaces the previous one only by a recorded loss, never silently.
     """
