@@ -7,15 +7,15 @@ from confide.errors import BadDeclaration
 __all__ = ["RecordSettings"]
 
 MAX_LENGTH = 2_000
-"""Characters of one value."""
+"""The maximum number of characters of one setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSettings:
-    """The owner's part of a release record; empty strings are left out of it.
+    """The owner's part of a release record, which omits settings that are empty.
 
     ``name`` names the release, ``organization`` publishes it, and ``contact`` answers questions
-    about it. ``people`` says who is in the data, such as "patients of our clinics".
+    about it. ``people`` describes who is in the data, such as "patients of our clinics".
     """
 
     purpose: str = ""

@@ -1,4 +1,4 @@
-"""Functions of dates that are written with others: parts, beginnings, differences, and formats.
+"""Functions of dates that expand into other functions: parts, periods, differences, and formats.
 
 Names of months and days are English, and weeks begin on Monday, whatever an engine's settings are.
 """
@@ -42,6 +42,8 @@ MONTHS: Final = (
 EXAMPLE_FORMAT: Final = "%Y-%m"
 
 Rule = Callable[[Expression], Expression]
+"""A function that returns an expression of a date, such as its year."""
+
 T = TypeVar("T")
 
 
@@ -66,7 +68,11 @@ def _times(left: Expression, right: Expression) -> Expression:
 
 
 def _years_of(length: int, first: int = 0) -> Rule:
-    """Return the rule of a decade, or of a century or millennium, whose first year is 1."""
+    """Return the rule of a number of periods of ``length`` years since year ``first``.
+
+    Decades start in year 0 and are numbered from 0; centuries and millennia start in year 1 and
+    are numbered from 1.
+    """
 
     def rule(day: Expression) -> Expression:
         year = make_call(F.YEAR, day)
@@ -112,11 +118,11 @@ DATE_PARTS: Final[Mapping[str, Rule]] = {
     "millennium": _years_of(1000, 1),
     "epoch": _epoch,
 }
-"""The parts of a date, by the words of EXTRACT."""
+"""The parts of a date, by their names in EXTRACT."""
 
 
 def _beginning_of_years(length: int) -> Rule:
-    """Return the rule of the first day of a decade and so on, whose years begin with a multiple."""
+    """Return the rule of January 1 of the latest year that is a multiple of ``length``."""
 
     def rule(day: Expression) -> Expression:
         years = make_call(F.MODULO, make_call(F.YEAR, day), _number(length))
@@ -141,11 +147,14 @@ TRUNCATIONS: Final[Mapping[str, Rule]] = {
     "century": _beginning_of_years(100),
     "millennium": _beginning_of_years(1000),
 }
-"""The beginnings of periods, by the words of DATE_TRUNC."""
+"""The first days of periods, by their names in DATE_TRUNC."""
 
 
 def _counted(*steps: tuple[Function, int]) -> Rule:
-    """Return the rule of a count of periods since year 0, as a sum of parts times numbers."""
+    """Return the rule of a number of periods since year 0: a sum of parts of the date.
+
+    Each of ``steps`` has a part, such as the year, and the number by which to multiply it.
+    """
 
     def rule(day: Expression) -> Expression:
         parts = [
@@ -166,7 +175,7 @@ COUNTS: Final[Mapping[str, Rule]] = {
     "century": _years_of(100),
     "millennium": _years_of(1000),
 }
-"""Numbers of periods whose differences DATE_DIFF gives."""
+"""The numbers of periods since year 0, whose differences DATE_DIFF returns."""
 
 INTERVALS: Final[Mapping[str, tuple[Function, int]]] = {
     "day": (F.ADD_DAYS, 1),
@@ -221,7 +230,7 @@ DIFFERENCES: Final[Mapping[str, Callable[[Expression, Expression], Expression]]]
     "week": _weeks_between,
     **{name: _difference(count) for name, count in COUNTS.items()},
 }
-"""The numbers of periods between two dates, by the words of DATE_DIFF."""
+"""The numbers of periods between two dates, by the periods' names in DATE_DIFF."""
 
 
 def add_interval(parts: Arguments) -> Expression:
@@ -267,7 +276,7 @@ def name_of(form: str) -> Callable[[Arguments], Expression]:
 
 
 def as_day(part: Expression) -> Expression:
-    """Return a date; a constant string is read as one."""
+    """Return a date expression; read a constant string as a date."""
     match part:
         case Literal(value=str(text)):
             return read_day(text)
@@ -299,7 +308,7 @@ def _find(table: Mapping[str, T], function: str, name: Expression) -> T:
 
 
 def _digits(number: Rule, count: int) -> Rule:
-    """Return the rule of an integer from 0 on with leading zeros."""
+    """Return the rule of a nonnegative integer as a string of ``count`` digits."""
 
     def rule(day: Expression) -> Expression:
         padded = make_call(F.TO_TEXT, _plus(number(day), _number(10**count)))
@@ -313,7 +322,7 @@ def _text(number: Rule) -> Rule:
 
 
 def _name(number: Rule, first: int, names: Sequence[str]) -> Rule:
-    """Return the rule of the name of a numbered month or day."""
+    """Return the rule of the name of a month or day; the first name has the number ``first``."""
 
     def rule(day: Expression) -> Expression:
         found = number(day)
@@ -362,9 +371,9 @@ FORMATS: Final[Mapping[str, tuple[Rule, Callable[[date], str]]]] = {
     **dict.fromkeys(("%H", "%M", "%S"), (_constant("00"), lambda _: "00")),
     "%%": (_constant("%"), lambda _: "%"),
 }
-"""The codes of STRFTIME: how an engine computes them, and what they give."""
+"""The codes of STRFTIME, each as an expression for the engine and as a Python function."""
 YEARLY: Final = frozenset({"%Y", "%y", "%G", "%j", "%V"})
-"""Codes that do not follow from the month, the day, and the day of the week alone."""
+"""Codes that depend on the year, and not only on the month, the day, and the weekday."""
 CODE: Final = re.compile(r"%-?.|[^%]+|%", re.DOTALL)
 
 
@@ -380,12 +389,12 @@ def check_format(form: str) -> None:
 
 
 def repeats_yearly(form: str) -> bool:
-    """Return whether a format shows only months, their days, and days of the week."""
+    """Return whether a format shows only months, days of the month, and weekdays."""
     return not YEARLY.intersection(CODE.findall(form))
 
 
 def spell_date(day: Expression, form: str) -> Expression:
-    """Return a date in a format as an expression that every engine computes."""
+    """Return an expression, computed by the engine, of a date as a string in a format."""
     pieces = [
         FORMATS[piece][0](day) if piece in FORMATS else make_literal(piece)
         for piece in CODE.findall(form)
@@ -394,7 +403,7 @@ def spell_date(day: Expression, form: str) -> Expression:
 
 
 def format_day(day: date, form: str) -> str:
-    """Return a date in a format."""
+    """Return a date as a string in a format."""
     return "".join(
         FORMATS[piece][1](day) if piece in FORMATS else piece for piece in CODE.findall(form)
     )
