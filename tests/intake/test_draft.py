@@ -26,8 +26,8 @@ def test_a_draft_leaves_unit_and_budget_to_the_owner() -> None:
     with pytest.raises(BadDeclaration) as caught:
         parse_toml(draft_toml([TABLE]), name="confide.toml", folder=Path())
 
-    assert "epsilon is missing" in str(caught.value)
-    assert "unit is missing" in str(caught.value)
+    assert "`epsilon` is missing" in str(caught.value)
+    assert "`unit` is missing" in str(caught.value)
 
 
 def test_a_draft_holds_no_bounds() -> None:
