@@ -1,4 +1,4 @@
-"""Ranges of expressions, derived from the declared bounds alone.
+"""Ranges of expressions, derived from the query and the declared bounds alone.
 
 The planner derives grids and sensitivities from the ranges, and engines choose between integer and
 floating-point arithmetic. Privacy does not depend on the ranges: the engine clamps every summand to
@@ -126,7 +126,7 @@ Rule = Callable[[Parts, Sequence[Expression]], Range]
 
 
 def _ends(ends: Callable[[Range, Range], tuple[Bound, Bound]]) -> Rule:
-    """Return the rule of an operation of two numbers, given the ends of its range."""
+    """Return the rule of an operation of two numbers; ``ends`` computes the ends of its range."""
 
     def rule(parts: Parts, _: Sequence[Expression]) -> Range:
         left, right = parts
@@ -144,7 +144,7 @@ def _product_ends(left: Range, right: Range) -> tuple[Bound, Bound]:
 
 
 def _product(a: Bound, b: Bound) -> Bound:
-    """Return a product of ends, where zero times any number is zero, however large."""
+    """Return the product of two ends; zero times an infinite end is zero."""
     return a * b if a and b else 0
 
 
@@ -167,9 +167,10 @@ def _monotone(function: Callable[[Bound], Bound], *, minimum: Bound = -math.inf)
 
 
 def _divide(parts: Parts, _: Sequence[Expression]) -> Range:
-    """Return a range bounded on both sides only if the divisor is bounded away from zero.
+    """Return the range of a quotient; dividing by zero is NULL.
 
-    If both parts have a sign, so has the quotient; dividing by zero is NULL.
+    It is finite only if both ranges are finite and that of the divisor excludes zero. Otherwise,
+    only the sign of the quotient is known, if both signs are known.
     """
     left, right = parts
     if left.is_empty or right.is_empty:
@@ -229,9 +230,10 @@ def _case(parts: Parts, arguments: Sequence[Expression]) -> Range:
 
 
 def _least_of(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Return the range of LEAST; only its literals are certain to bound it from above.
+    """Return the range of LEAST.
 
-    LEAST skips NULL, which any other argument may be.
+    A single argument bounds LEAST from above only if it is a literal: LEAST skips NULL, which any
+    other argument may be.
     """
     found = _union(parts, arguments)
     limits = [
@@ -284,7 +286,7 @@ def _to_float(parts: Parts, arguments: Sequence[Expression]) -> Range:
 
 
 def _to_date_range(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Return the range of a date that is cast to a date; of anything else, it is unknown."""
+    """Return the range of a cast to a date, which is known only if the argument is a date."""
     return parts[0] if getattr(arguments[0], "kind", None) is Kind.DATE else UNBOUNDED
 
 

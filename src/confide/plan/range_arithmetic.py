@@ -45,9 +45,10 @@ CURVE_TOLERANCE: Final = 2.0**-40
 class Range:
     """The interval of an expression's non-NULL values, and the values themselves if known.
 
-    Dates are ordinals, counted from January 1 of year 1; Booleans are 0 and 1; strings have no
-    interval. ``values`` lists every possible value if the owner or a public table does. If it
-    contains None, NULL is a group of its own.
+    Dates are ordinals, counted from January 1 of year 1; Booleans are 0 and 1. ``values`` lists
+    every possible value if the owner, a public table, or the query does. If it contains None, NULL
+    is a group of its own. For strings, the interval is that of their lengths, and infinite if
+    ``values`` lists them.
     """
 
     low: Bound
@@ -92,7 +93,8 @@ def has_inexact_integers(found: Range, kind: Kind | None) -> bool:
 def widen(found: Range, limit: Range | None = None) -> Range:
     """Return a range widened by the possible rounding of integers past 2^53 to doubles.
 
-    A range within ``limit`` stays within it. Smaller ranges are returned unchanged.
+    A range within ``limit`` stays within it. A range with an infinite end, or without numbers past
+    2^53, is returned unchanged.
 
     Why: past 2^53 engines compute in doubles, or convert integers to doubles, each time with a
          relative error of up to 2^-53. Bounds computed here as integers would exclude some values.
@@ -107,7 +109,7 @@ def widen(found: Range, limit: Range | None = None) -> Range:
 
 
 def within_doubles(low: Bound, high: Bound) -> Range:
-    """Return a range without the ends that doubles may not hold."""
+    """Return a range in which ends that doubles may not hold are replaced by infinite ones."""
     return Range(
         low if abs(low) < SAFE_DOUBLE else -math.inf, high if abs(high) < SAFE_DOUBLE else math.inf
     )
@@ -139,8 +141,9 @@ MIRRORED: Final = {
 def narrow(ranges: Ranges, where: Expression | None) -> Ranges:
     """Return ranges that contain the columns of every row for which ``where`` is true.
 
-    Claim:   a column of such a row lies in its range, or is one of its listed values. NULL is
-             listed only if no comparison names the column.
+    Claim:   a value other than NULL in a column of such a row lies in the range of the column, and
+             is one of its listed values, if any. If NULL was listed and such a row can have it, it
+             stays listed.
     Why:     every part of a true AND is true, and a comparison with NULL never is. Parts that
              cannot be interpreted are ignored, which only widens ranges. A range that would become
              empty stays unchanged.
@@ -213,7 +216,7 @@ def _exclude(found: MutableRanges, parts: tuple[Expression, ...]) -> None:
 
 
 def _filter_values(before: Range, test: Callable[[str], bool]) -> Range:
-    """Return a range restricted to the listed strings that pass a test; NULL never does."""
+    """Return a range with only the listed strings that pass a test, or unchanged if none does."""
     kept = tuple(text for text in before.values or () if isinstance(text, str) and test(text))
     return replace(before, values=kept) if kept else before
 
@@ -223,8 +226,8 @@ def _filter_integers(
 ) -> Range:
     """Return the range of the integers ``within`` for which a comparison with ``numbers`` is true.
 
-    The candidates are the values ``listed`` by the owner or, without such a list, the numbers
-    themselves, which IN lists. NULL is excluded.
+    The candidates are the values ``listed`` before or, without such a list, the ``numbers`` of IN.
+    NULL is excluded.
     """
     test = VALUE_TESTS.get(function)
     written = sorted({int(number) for number in numbers if number == int(number)})
@@ -258,7 +261,7 @@ def _as_number(value: object) -> Bound | None:
 
 
 def _ends(function: F, values: list[Bound], *, is_integer: bool) -> tuple[Bound, Bound]:
-    """Return the bounds of a column for which a comparison with these values is true."""
+    """Return bounds of a column if a comparison with these values is true; infinite if unknown."""
     low, high = min(values), max(values)
     if is_integer:
         low = math.floor(low) + 1 if function is F.GREATER else math.ceil(low)

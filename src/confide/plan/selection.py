@@ -4,11 +4,11 @@ Each plan fixes a mechanism that chooses one of several candidates by an exact s
 much one unit can change the scores. The choice itself is drawn later, by release/selection.py or by
 a statistic.
 
-- Top keys and candidates: the score is an exact total, the count of a key or the result of one
-  query. One unit may change many scores at once. The cost of a choice depends on the most that one
-  unit can change one score relative to another.
-- Block ranks: the owner's estimator runs on blocks of units. Every unit is in one block, so one
-  unit changes only the results of that block, within declared bounds.
+- Top keys and candidates: the score is an exact total, either the count of a key or the result of
+  a candidate query. One unit may change many scores at once. The cost of a choice depends on the
+  most that one unit can change one score relative to another.
+- Block ranks: the owner's estimator runs on blocks of units. Every unit is in one block, so adding
+  or removing a unit changes only the results of that block, within declared bounds.
 - Bin widths: 1, 2, 4, ... bins over a fixed range. Halving every bin pays off if the halves differ
   by more than sampling and noise explain. The length of the vector of these differences measures
   that, and one unit changes the length only a little.
@@ -76,13 +76,14 @@ def make_selector(spread: Fraction | int, granted: Loss, rounds: int) -> Selecto
 
     ``spread`` is the most by which one unit can change one score relative to another. Under pure
     accounting, the selector is permute-and-flip. Otherwise it is the exponential mechanism, whose
-    bounded-range loss costs less there.
+    bounded-range loss costs less under other kinds of accounting.
 
     Claim:   the changes of all ``rate * score`` by one unit lie in one interval of length epsilon.
-    Why:     only differences of scores matter, so a change common to all scores is free: changes in
-             an interval of length ``spread`` are changes of at most spread / 2 around its midpoint.
-             If one unit only increases counts, this halves the sensitivity, as for monotone scores.
-             If a unit is replaced, counts may change in both directions, and nothing is halved.
+    Why:     only differences of scores matter, so a change common to all scores is free. Changes in
+             an interval of length ``spread`` are thus as good as changes of at most spread / 2,
+             those from its midpoint. If one unit only increases counts, this halves the
+             sensitivity, as for monotone scores. If a unit is replaced, counts may change in both
+             directions, and nothing is halved.
     Source:  [MT07], [MS20]; confide.mechanisms states both losses.
     Checked: tests/curator/test_selection.py.
     """
@@ -99,14 +100,14 @@ class TopKeysPlan:
     ``groups`` are the keys, and ``count`` is k.
 
     Law:     each of ``rounds`` rounds draws one of the remaining keys by ``selector``.
-    Claim:   all rounds together cost what was granted, however many keys there are and however
-             many of their counts one unit changes.
+    Claim:   all rounds together cost at most what was granted, however many keys there are and
+             however many of their counts one unit changes.
     Why:     a round is one choice among the keys that earlier rounds left, so rounds compose
-             adaptively. With Gumbel noise, this yields the order of the k greatest noisy counts
-             with noise drawn once: given that key i is the greatest, the others are still
-             independent, conditioned on being below it, and the greatest of them has the
-             distribution of the next round. If all keys are requested, the last one remains without
-             a choice.
+             adaptively. With Gumbel noise, the rounds have the same distribution as the order of
+             the k greatest noisy counts, with noise drawn once: given that key i is the greatest,
+             the other noisy counts are still independent, conditioned on being below it. So the
+             greatest of them has the distribution of the next round. If all keys are requested, the
+             last one remains without a choice.
     Source:  [DR19] for the equality with one draw.
     Checked: tests/curator/test_selection.py.
     """
@@ -129,22 +130,22 @@ class TopKeysPlan:
         return replace(self.plan, measurement=measured, noise=NO_NOISE)
 
     def regret(self, confidence: Number = 0.95) -> float:
-        """Return the most by which a chosen count may fall short of the best one left, rounded up.
+        """Return a bound on how far chosen counts are below the best remaining ones, rounded up.
 
-        Claim: with at least this confidence, no round exceeds the returned value.
-        Why:   each round exceeds its bound with probability at most (1 - confidence) / rounds.
+        Claim: with at least this confidence, no round exceeds the bound.
+        Why:   each round exceeds it with probability at most (1 - confidence) / rounds.
         """
         miss = 1 - probability("confidence", confidence, zero=False)
         return self.selector.regret(len(self.groups), 1 - miss / self.rounds)
 
 
 def _count_rounds(chosen: int, keys: int) -> int:
-    """Return the number of choices that are charged for ``chosen`` of ``keys`` keys."""
+    """Return the number of charged choices, at least 1, for ``chosen`` of ``keys`` keys."""
     return max(1, min(chosen, keys - 1))
 
 
 def check_selection(query: Query, catalog: Catalog, facts: PublicFacts) -> None:
-    """Refuse a selection among undeclared keys, or one that takes too long to compute."""
+    """Refuse a selection among undeclared or too many keys, or one that takes too long."""
     ranges = ranges_of(query.source, catalog, facts)
     optional = optional_tables(query.source)
     domains = [domain_of(key, ranges, optional) for key in query.keys]
@@ -179,14 +180,14 @@ def plan_top_keys(plan: Plan, neighbours: Neighbours, granted: Loss) -> TopKeysP
 class CandidatePlan:
     """A choice among several queries, in which greater exact answers are more probable.
 
-    Each plan has one total, its score. Scores are integer multiples of ``step``. They are exact
-    (``is_exact``) if every total is such a multiple; otherwise they are rounded to about 2^-30 of
-    what one unit can change.
+    Each plan has one total, its score. Scores are counted in steps of size ``step``. They are exact
+    (``is_exact``) if every total is a multiple of ``step``. Otherwise they are rounded, to about
+    2^-30 of what one unit can change.
 
-    Claim: in steps, the changes of all scores by one unit lie in one interval, whose length is the
+    Claim: in steps, the changes of all scores by one unit lie in one interval. Its length is the
            spread for which the selector was made.
-    Why:   the interval contains the changes of every score. Rounding to steps, with ties upwards,
-           preserves order and commutes with adding integer numbers of steps, so it extends the
+    Why:   one interval contains the changes of all totals. Rounding to steps, with ties upwards,
+           preserves order and commutes with adding integer numbers of steps. So it extends the
            interval at most to the next integer numbers of steps.
     """
 
@@ -196,13 +197,13 @@ class CandidatePlan:
     selector: Selector
 
     def regret(self, confidence: Number = 0.95) -> float:
-        """Return the most by which the chosen score may fall short of the best one, rounded up."""
+        """Return a bound at this confidence on how far the choice is below the best, rounded up."""
         steps = Fraction(self.selector.regret(len(self.plans), confidence))
         return float_above((steps + (0 if self.is_exact else 1)) * self.step)
 
 
 def check_score(query: Query) -> None:
-    """Refuse a score that is not one COUNT or SUM over all selected rows."""
+    """Refuse a score that is not one COUNT or SUM, without GROUP BY and HAVING."""
     top = query.outputs[0].expression
     is_plain = not query.keys and query.having is None and len(query.outputs) == 1
     if not is_plain or not isinstance(top, AggregateCall) or not function_of(top).is_linear:
@@ -224,7 +225,7 @@ def plan_candidates(plans: Sequence[Plan], neighbours: Neighbours, granted: Loss
 
 
 def only_total(plan: Plan) -> Total:
-    """Return the only total of a score, which equals the score."""
+    """Return the only total of a score, which is the score in steps of the total's grid."""
     (total,) = plan.totals
     if total.grid is not None and total.grid.center:
         raise Fault("The sum of a score must not be centered.")
@@ -252,7 +253,7 @@ class BlockReading:
 
 
 def grid_of_bounds(low: Fraction, high: Fraction) -> ValueGrid:
-    """Return the grid of a block's result: integer steps from the lower bound to the upper."""
+    """Return the grid of a block's result: 2^32 equal steps from the lower bound to the upper."""
     return ValueGrid(low, (high - low) / BLOCK_STEPS, 0, BLOCK_STEPS)
 
 
@@ -266,10 +267,10 @@ def sum_noise(widths: Sequence[int], neighbours: Neighbours, granted: Loss) -> T
 
     In sum i, the summand of each block is an integer from 0 to ``widths[i]``.
 
-    Claim:   costs ``granted``.
-    Why:     adding or removing a unit changes one block, so each sum by at most its width;
-             replacing a unit may change two blocks. So the sensitivities are those of one row or of
-             two rows whose values are in the same range.
+    Claim:   costs at most ``granted``.
+    Why:     adding or removing a unit changes one block, and so each sum by at most its width.
+             Replacing a unit may change two blocks. So the sensitivities are those of one row, or
+             of two rows, with values in the same range.
     Source:  [NRS07]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_sample_and_aggregate.py.
     """
@@ -281,9 +282,9 @@ def sum_noise(widths: Sequence[int], neighbours: Neighbours, granted: Loss) -> T
 def choose_rank(neighbours: Neighbours, granted: Loss, part: Fraction) -> Exponential:
     """Return the mechanism that chooses a value at a given rank among the blocks' results.
 
-    Claim:   costs the fraction ``part`` of ``granted``.
-    Why:     let L results lie below a value of the grid, and m at it. The score of that value is
-             minus the distance of the fixed rank from [L, L + m]. Changing one block's result
+    Claim:   costs at most the fraction ``part`` of ``granted``.
+    Why:     let L results be below a value of the grid, and m equal to it. The score of the value
+             is minus the distance of the fixed rank from [L, L + m]. Changing one block's result
              changes L and L + m by at most 1, up or down; replacing a unit may change two results.
     Source:  [MT07], [Smi11].
     Checked: tests/statistics/test_sample_and_aggregate.py.
@@ -297,7 +298,7 @@ WIDTH_STEPS: Final = 1_000
 MIN_THRESHOLD_COUNT: Final = 50
 HANDICAP_PER_HALVING: Final = 2
 STEPS_PER_ROW: Final = WIDTH_STEPS + WIDTH_STEPS // 10
-"""Steps by which a row changes a score: up to 1 in the length, and 1/10 in the threshold."""
+"""The most steps by which a row changes a score: 1,000 in the length, 100 in the threshold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,10 +309,10 @@ class WidthChoice:
     be the vector of differences between the counts of the two halves of each bin. Halving all of
     these bins reduces the estimated squared error by (|d_l|^2 - 2 n - 3 2^l v) 2^l / n^2. So it
     pays off if the length |d_l| exceeds a threshold t_l, the square root of
-    2 max(n, 50) + 3 2^l v. The score of 2^k bins is the minimum of |d_(k-1)| - t_(k-1), by which
-    the last halving paid off, and of t_l - |d_l| for all l >= k, by which further halvings do not.
-    Scores are counted in steps of 1/1000, rounded down. From each, a handicap fixed in advance is
-    subtracted; see `prefer`.
+    2 max(n, 50) + 3 2^l v. The score of 2^k bins is a minimum: of |d_(k-1)| - t_(k-1), by which the
+    last halving paid off (if k > 0), and of t_l - |d_l| for all l >= k, by which further halvings
+    do not pay off. Each |d_l| and t_l is counted in steps of 1/1000, rounded down. From each score,
+    a handicap fixed in advance is subtracted; see `prefer`.
 
     Claim:   one additional row, or one row less, changes every score by at most 1,100 steps.
     Why:     a row changes one coordinate of each d_l by 1, so its length by at most 1: 1,000 steps.
@@ -333,8 +334,9 @@ class WidthChoice:
 
         # Privacy: ``halvings`` must follow from the declaration and from earlier releases alone.
 
-        If scores are equal, every halving more or less than ``halvings`` divides the probability by
-        e^2. Scores that differ by much more than the noise of the choice outweigh the handicaps.
+        At equal scores, every halving more or less than ``halvings`` divides the probability by
+        about e^2 in the exponential mechanism. Scores that differ by much more than the noise of
+        the choice outweigh the handicaps.
         """
         unit = HANDICAP_PER_HALVING / self.selector.rate
         away = (abs(level - halvings) for level in range(self.levels + 1))
@@ -376,8 +378,8 @@ def plan_width(
 
     There are up to 2^levels bins. ``variance`` is that of the noise later added to each bin.
 
-    Why: the rows of a unit are bounded. Adding or removing them one by one changes a score by that
-         many times as much as one row, and replacing a unit does both.
+    Why: the number of rows of a unit is bounded. Adding or removing r rows one by one changes a
+         score by at most r times as much as one row can. Replacing a unit does both.
     """
     changes = STEPS_PER_ROW * contribution.rows * (2 if neighbours is Neighbours.REPLACE else 1)
     return WidthChoice(levels, variance, make_selector(2 * changes, granted, rounds=1))

@@ -1,9 +1,10 @@
 """Sensitivity of totals and scores to one unit.
 
 One unit changes the totals of each group that contains it. The *side* of a total is the largest
-change by one row; changes are measured in sides. They have two limits. For a pure loss, one limit
-covers all totals in all groups together. For a Gaussian loss, each total has a limit on the sum of
-its squared changes over all groups. `noise_for` calibrates noise to these limits.
+change by one row (added, removed, or, in a single group, replaced). Changes are measured in sides
+and have two limits. For a pure loss, one limit covers all totals in all groups together. For a
+Gaussian loss, each total has a limit on the sum of its squared changes over all groups. `noise_for`
+calibrates noise to these limits.
 """
 
 from dataclasses import dataclass
@@ -20,26 +21,28 @@ __all__ = ["ScoreChange", "TotalSensitivity", "score_change", "score_unit", "sen
 class TotalSensitivity:
     """The most that one unit can change a total of an answer, jointly with the other totals.
 
-    ``boxes`` is the limit for a pure loss, and ``squares`` that for a Gaussian loss, both in sides.
-    K-norm noise is drawn in a box with half-width ``boxes`` in the direction of this total.
+    ``boxes`` is the limit for a pure loss, in sides, and ``squares`` the limit for a Gaussian loss,
+    in squared sides. K-norm noise is drawn in a box whose half-width is ``boxes`` in the direction
+    of this total.
 
     Claim:   there are integers z_gi such that a unit changes total i of group g by at most z_gi
-             times its ``side``; the sum over groups of the largest z_gi / boxes_i is at most 1, and
-             for each total the sum over groups of z_gi^2 is at most ``squares``.
+             times the ``side`` of total i. The sum over groups of the largest z_gi / boxes_i is at
+             most 1. For each total, the sum over groups of z_gi^2 is at most ``squares``.
     Why:     a unit with a_g rows in group g adds at most a_g sides to every total there, and at
-             most 1 to a count of units. The a_g add up to at most r, the unit's rows, so their
-             squares add up to at most r^2. A count of units changes in at most as many groups as
-             change at all. If only one group can change, the largest z_gi / boxes_i is at most 1 as
-             long as no z_gi exceeds boxes_i: then boxes is 1 for a count of units and r for others.
-             If all totals are counts of units, boxes is the number of groups that change. Otherwise
-             all have boxes r, and the a_g / r add up to 1. Replacing a unit removes a_g rows and
-             adds b_g. Over several groups this is a removal and an addition, each with its own sum,
-             so boxes double. A count of units still changes by at most 1 in each group that
-             changes. Squares (a + b)^2 are at most 2 a^2 + 2 b^2, four times as much in all. If no
-             row adds a negative value, or none a positive one, removal and addition partly cancel:
-             z is the larger of a and b, and its square is at most a^2 + b^2. In a single group,
-             what r rows remove or add lies between r low and r high, with 0 in between: a change is
-             at most r (high - low).
+             most 1 to a count of units. The a_g add up to at most r, the limit on the unit's rows,
+             so their squares add up to at most r^2. A count of units changes by at most 1 in each
+             group that changes. If only one group can change, the largest z_gi / boxes_i is at most
+             1 as long as no z_gi exceeds boxes_i. So boxes is 1 for a count of units and r for
+             other totals. If all totals are counts of units, boxes is the number of groups that
+             change. Otherwise boxes is r for all totals, and the a_g / r add up to at most 1.
+             Replacing a unit removes a_g rows and adds b_g. Over several groups, this is a removal
+             and an addition, each with its own sum, so boxes double. A count of units still changes
+             by at most 1 in each group that changes. For other totals, z is at most a + b, and
+             (a + b)^2 is at most 2 a^2 + 2 b^2: in all, four times as much. If no row adds a
+             negative value, or none a positive one, removal and addition partly cancel. Then z is
+             at most the larger of a and b, and its square is at most a^2 + b^2. In a single group,
+             the sum of up to r values is between r low and r high, with 0 in between. So replacing
+             a unit changes it by at most r (high - low).
     Source:  docs/mechanisms.md (the table for both neighboring relations, with one row per unit).
     Checked: tests/plan/test_total_sensitivity.py (all small units), tests/plan/test_sensitivity.py
              (random neighboring databases).
@@ -93,9 +96,10 @@ class ScoreChange:
 
     Claim:   adding (or replacing) a unit changes every score by a value from ``low`` to ``high``,
              and removing one by a value from ``-high`` to ``-low``.
-    Why:     a total is a sum over units of what their own kept rows add. At most ``rows`` of them
-             are kept, in any groups, and each adds an integer within its grid; a count of units
-             grows by 0 or 1. Replacing a unit removes one such number and adds another.
+    Why:     a total is a sum over units of what their own kept rows add. At most ``rows`` rows of a
+             unit are kept, over all groups. Each adds 0 or an integer within the grid of the total;
+             a count of units grows by 0 or 1. Replacing a unit removes one such number and adds
+             another.
     Checked: tests/curator/test_selection.py (random neighboring databases).
     """
 
@@ -116,7 +120,7 @@ class ScoreChange:
 def score_change(
     total: Total, contribution: ContributionBounds, neighbours: Neighbours
 ) -> ScoreChange:
-    """Return the change of a total by one unit, in any group, in the unit of the summed values."""
+    """Return the limits on the change of a total by one unit, in units of the summed values."""
     if total.measure is Measure.UNITS:
         low, high = 0, 1
     elif total.grid is None:

@@ -1,6 +1,6 @@
-"""Ranges of strings: the strings that an expression can be, if they are known, or their lengths.
+"""Ranges of strings: the strings that an expression can be, if they are known.
 
-The range of a string that is not known is the interval of its lengths in characters.
+Otherwise, the range of a string is the interval of its possible lengths in characters.
 """
 
 import math
@@ -27,14 +27,14 @@ Parts = Sequence[Range]
 Rule = Callable[[Parts, Sequence[Expression]], Range]
 
 MAX_OPERAND_LENGTH: Final = 10_000
-"""The number of characters that functions which lengthen strings read of an unknown one."""
+"""How many characters CONCAT and REPLACE read of a string whose length has no known bound."""
 MAX_KNOWN: Final = 10_000
 MAX_SPELLED: Final = 1_000
-"""How many integers or dates are listed as strings."""
+"""The maximum number of integers or dates whose strings are listed."""
 MAX_CASE_GROWTH: Final = 3
-"""The most characters that an engine writes for another case of one character."""
+"""The most characters that LOWER or UPPER writes for one character."""
 TEXT_LENGTHS: Final = {Kind.INT: 20, Kind.FLOAT: 32, Kind.BOOL: 5, Kind.DATE: 10}
-"""The most characters of a value as a string."""
+"""The maximum length of a value of each type, cast to a string."""
 SPACES: Final = "".join(
     map(chr, (0x20, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000))
 )
@@ -42,7 +42,7 @@ SPACES: Final = "".join(
 
 
 def length_range(part: Range) -> Range:
-    """Return the range of the lengths of strings, infinite if they are unknown."""
+    """Return the range of the lengths of strings, without an upper end if they are unknown."""
     if part.is_empty:
         return EMPTY_RANGE
     known = _known_strings(part)
@@ -53,7 +53,7 @@ def length_range(part: Range) -> Range:
 
 
 def unite(parts: Parts) -> Range:
-    """Return the smallest range that contains all ranges, by their lengths if some are unknown."""
+    """Return the smallest range that contains all ranges, of lengths if a string is unknown."""
     are_texts = any(isinstance(value, str) for part in parts for value in part.values or ())
     if are_texts and any(part.values is None for part in parts):
         parts = [length_range(part) for part in parts]
@@ -78,7 +78,11 @@ def _up_to(length: Bound) -> Range:
 
 
 def _change(change: Callable[[str], str], growth: Callable[[Bound], Bound]) -> Rule:
-    """Return the rule of a function of each known string that changes its length."""
+    """Return the rule of a function of a string.
+
+    ``change`` computes the value for a known string. ``growth`` returns the maximum length of the
+    value, given that of an unknown string.
+    """
 
     def rule(parts: Parts, _: Sequence[Expression]) -> Range:
         known = _known_strings(parts[0])
@@ -92,7 +96,7 @@ def _change(change: Callable[[str], str], growth: Callable[[Bound], Bound]) -> R
 
 
 def _change_case(change: Callable[[str], str]) -> Rule:
-    """Return the rule of LOWER or UPPER: engines agree on known ASCII strings only."""
+    """Return the rule of LOWER or UPPER: strings stay known if all are ASCII, as engines differ."""
 
     def rule(parts: Parts, arguments: Sequence[Expression]) -> Range:
         known = _known_strings(parts[0])
@@ -104,7 +108,7 @@ def _change_case(change: Callable[[str], str]) -> Rule:
 
 
 def _substring(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Return the known substrings of known strings, if positions count from the start."""
+    """Return the substrings of known strings if positions count from the start, else lengths."""
     start, end = None, None
     longest = length_range(parts[0]).high
     match arguments[1:]:
@@ -188,7 +192,7 @@ def _literal_text(argument: Expression) -> str | None:
 
 
 def _position(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Return the positions at which a part of a string may begin; 0 if it is not there."""
+    """Return the range of the position at which a literal first occurs; 0 if it does not."""
     sought, known = _literal_text(arguments[1]), _known_strings(parts[0])
     if sought is None or parts[0].is_empty:
         return EMPTY_RANGE
@@ -207,7 +211,7 @@ def _length(parts: Parts, _: Sequence[Expression]) -> Range:
 
 
 def _to_text(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Return the range of a cast to a string, with all strings of a few integers or dates."""
+    """Return the range of a cast to a string, which lists the strings of few integers or dates."""
     (part,), kind = parts, getattr(arguments[0], "kind", None)
     if kind is Kind.TEXT or part.is_empty:
         return part

@@ -1,8 +1,8 @@
 """Exact integer totals and their grids.
 
 A total is an integer added up over the rows of a group. Engines compute totals exactly, noise is
-added to them, and all answers except quantiles are computed from the noisy totals. Values that are
-not integers are first rounded to a grid, and each row adds the integer index of its grid value.
+added to them, and all aggregates except quantiles are computed from the noisy totals. Summed values
+are first rounded to a grid, and each row adds the integer index of its grid value.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ MAX_STEPS: Final = 2**52
 
 
 MIN_STEP: Final = Fraction(1, 2**900)
-"""The smallest step: for smaller ones, the number of steps in 1 overflows a double."""
+"""The smallest step. Engines divide by it in doubles, which overflow at 2^1024."""
 
 
 class Measure(StrEnum):
@@ -48,7 +48,7 @@ class Measure(StrEnum):
 class ValueGrid:
     """Maps a value x to the integer nearest to (x - center) / step, clamped to [low, high].
 
-    Claim: every row adds an integer from ``low`` to ``high``, whatever x is.
+    Claim: every row adds an integer from ``low`` to ``high``, or 0 if x is NULL.
     Why:   the engine clamps the integer of each row, and the bounds are integers.
     """
 
@@ -78,7 +78,7 @@ class Total:
 
     @property
     def per_row(self) -> int:
-        """The most that one row can change the total, and at least 1, even for a constant."""
+        """The most that one row can change the total, or 1 if no row changes it."""
         return max(1, self.grid.largest) if self.grid is not None else 1
 
 
@@ -87,10 +87,11 @@ def grid_for(
 ) -> ValueGrid:
     """Return the grid for values of a bounded range.
 
-    ``step`` is the declared step of a column, or None; integers need none. With ``centered``, the
-    grid's center is the middle of the range instead of 0. This halves the most that one row can add
-    if the range has one end at 0, and more than halves it if the range is away from 0. If a bound
-    is more than 2^52 steps away from the center, the step is doubled until it is not.
+    ``step`` is the declared step of a column, or None; it is ignored for integers. With
+    ``centered``, the grid's center is near the middle of the range instead of 0. If the range has
+    one end at 0, this halves the largest value that a row can add, and more than halves it if the
+    range is away from 0. (In steps, it may stay the same, because the step may be halved too.) If a
+    bound is more than 2^52 steps away from the center, the step is doubled until it is not.
     """
     low, high = Fraction(found.low), Fraction(found.high)
     unit = Fraction(1) if kind is Kind.INT else step or finest_step(low, high)
@@ -106,7 +107,7 @@ def grid_for(
 
 MAX_SQUARED_INPUT: Final = 1e140
 MAX_SUMMAND: Final = MAX_SQUARED_INPUT**2
-"""The largest summand. Noisy totals, even of squares, are at most 2^61 times as large: finite."""
+"""The largest summand, also for squares. Noisy totals, up to 2^61 times as large, stay finite."""
 TYPE_RANGES: Final = {
     **dict.fromkeys((Function.LENGTH, Function.STRPOS), ANY_LENGTH),
     Function.TO_INT: ANY_INT,
@@ -114,7 +115,7 @@ TYPE_RANGES: Final = {
 
 
 def bound_of(argument: Expression, analysis: RangeAnalysis, limit: float = MAX_SUMMAND) -> Range:
-    """Return the range of an argument, or refuse it if it is unbounded or exceeds ``limit``."""
+    """Return the range of an argument; refuse it if NULL, unbounded, or larger than ``limit``."""
     found = analysis.find(argument)
     if found.is_empty:
         raise UnsupportedQuery(f"`{short_text(argument)}` is always NULL. Remove it.")
@@ -133,7 +134,7 @@ def bound_of(argument: Expression, analysis: RangeAnalysis, limit: float = MAX_S
 
 
 def _is_as_wide_as_its_type(argument: Expression, analysis: RangeAnalysis) -> bool:
-    """Return whether a value has no other bounds than a string length or a 64-bit integer has."""
+    """Return whether a value is bounded only because it is a string length or an integer."""
     found = analysis.find(argument)
     is_wide = found.high - found.low >= ANY_LENGTH.high
     return is_wide and not _StrictRangeAnalysis(analysis.columns).find(argument).is_bounded
