@@ -1,8 +1,8 @@
 """Python front end: `TableQuery`, which builds the same trees as SQL.
 
 ``curator.table(name)`` returns a `TableQuery`. Its steps store *terms*, such as ``col("age")``,
-which do not know any table. When the query runs, `TableQuery.build` replaces every name by a
-declared column and returns the tree.
+which are not bound to any table. When the query runs, `TableQuery.build` resolves every name and
+returns the tree.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -84,7 +84,9 @@ class _JoinStep:
 class TableQuery:
     """A query about a table, built step by step; every step returns a new query.
 
-    ``runner`` is the curator that answers it.
+    ``runner`` is the curator that answers it. In ``keys`` and ``statistics``, each term follows its
+    output name (None for a default name). In ``sorts``, a flag after each term marks descending
+    order.
 
     >>> from confide.aggregates import count
     >>> from confide import col
@@ -105,8 +107,8 @@ class TableQuery:
     def join(self, other: "str | TableQuery", on: On = None, how: str = "inner") -> "TableQuery":
         """Return the query joined with another table.
 
-        Join a public table on columns: one name, several names, or {"left": "right"}. A private
-        table or a per-unit query is joined on the unit, without ``on``.
+        Join a public table on columns: one name, several names, or {"left": "right"}. To join a
+        private table or a per-unit query on the unit, omit ``on``.
         """
         if how not in list(JoinKind):
             raise UnsupportedQuery(f"`how` must be 'inner' or 'left'; got {how!r}.")
@@ -130,7 +132,7 @@ class TableQuery:
         return replace(self, keys=(*self.keys, *plain, *given))
 
     def agg(self, *unnamed: Term, **statistics: Term) -> "TableQuery":
-        """Return the query with named statistics, or arithmetic on statistics, as outputs."""
+        """Return the query with more outputs: named statistics, or arithmetic on statistics."""
         if unnamed:
             raise UnsupportedQuery("Every statistic needs a name. Write `agg(n=cf.count())`.")
         listed = [(name, _check_term(term)) for name, term in statistics.items()]
@@ -260,7 +262,7 @@ class _Resolver:
     def conditions(
         self, terms: Sequence[Term], keys: Sequence[Expression] | None = None
     ) -> Expression | None:
-        """Return the conjunction of conditions on rows, or on groups if ``keys`` is given."""
+        """Return the conjunction of conditions on rows or, with ``keys``, on groups."""
         read = [check_condition(self.read(term)) for term in terms]
         if keys is not None:
             return conjunction([lift_keys(condition, keys) for condition in read])
@@ -271,7 +273,7 @@ class _Resolver:
         return conjunction(read)
 
     def _find(self, name: str) -> Column:
-        """Return the column with this name, or with a name such as "wards.size"."""
+        """Return the column with this name, which may be qualified, as in "wards.size"."""
         label: str | None = None
         if "." in name and not any(member.find(name) for member in self.scope.members):
             label, _, name = name.partition(".")

@@ -54,7 +54,7 @@ INFIX_PRECEDENCE: Final = {
     F.DIVIDE: 7,
     F.MODULO: 7,
 }
-"""Operator precedence; operands of lower precedence are put in parentheses."""
+"""Operator precedence, which decides which operands are put in parentheses."""
 OPERAND_PRECEDENCE: Final = {
     F.NEGATE: ATOM,
     F.NOT: COMPARISON,
@@ -62,7 +62,7 @@ OPERAND_PRECEDENCE: Final = {
     F.LIKE: COMPARISON + 1,
     F.IN: COMPARISON + 1,
 }
-"""Minimum precedence of the first argument of functions that are not written as calls."""
+"""Minimum precedence of the first argument of functions that are not written as name(...)."""
 CAST_TYPES: Final = {
     F.TO_INT: "BIGINT",
     F.TO_FLOAT: "DOUBLE",
@@ -105,7 +105,7 @@ def canonical(query: Query) -> str:
 
 
 def default_name(expression: Expression) -> str:
-    """Return a short default name for an output without an alias.
+    """Return the default name of an output without an alias.
 
     >>> from confide.aggregates import make_aggregate
     >>> default_name(make_aggregate("COUNT"))
@@ -137,7 +137,7 @@ def short_text(expression: Expression) -> str:
 class Writer:
     """Writes the expressions of one SELECT, whose group keys are ``keys``.
 
-    ``first_alias`` is the alias of its first table, or "" to leave column names unqualified.
+    ``first_alias`` is the alias of its first table, or "" to write all names without a table.
     """
 
     keys: Sequence[Expression]

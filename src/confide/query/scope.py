@@ -1,7 +1,7 @@
 """Names, aliases, and joins allowed in a query.
 
-Both front ends use it to turn names into columns and to build FROM. A *member* is a table or
-per-unit subquery in FROM, under the name that the analyst gave it, its *label*. Its *alias* is the
+Both front ends use this module to turn names into columns and to build FROM. A *member* is a table
+or per-unit subquery in FROM. Its *label* is the name that the analyst gave it. Its *alias* is the
 name that the front end gave it in the tree, such as "t1".
 """
 
@@ -44,8 +44,8 @@ MAX_SUGGESTIONS: Final = 12
 class TableNames:
     """The columns of one declared table, as a query can name them.
 
-    ``unit`` is the column that identifies the unit. It is None for a public table, and for a
-    table in which every row is a different person.
+    ``unit`` is the column that identifies the unit. It is None for a public table, and for a table
+    in which every row is a unit of its own.
     """
 
     name: str
@@ -58,7 +58,7 @@ class TableNames:
 class Names:
     """All declared tables by name; lookups ignore case, as in SQL.
 
-    ``public`` are the columns of the public tables, with their types.
+    ``public`` maps the names of public tables to their columns and types.
     """
 
     tables: Mapping[str, TableNames]
@@ -90,7 +90,7 @@ class Names:
 
 
 def match_name(name: str, options: Iterable[str]) -> str | None:
-    """Return the option that ``name`` refers to: an exact match, or else one that ignores case.
+    """Return the option equal to ``name`` or, if there is none, the only one that differs in case.
 
     >>> match_name("AGE", ["age", "ward"]), match_name("a", ["A", "b"]), match_name("x", ["y"])
     ('age', 'A', None)
@@ -103,7 +103,7 @@ def match_name(name: str, options: Iterable[str]) -> str | None:
 
 
 def suggest_name(name: str, options: Iterable[str]) -> str:
-    """Return a suggestion for the error message, made of declared names only."""
+    """Return a suggestion for the error message, made of ``options`` only."""
     listed = list(options)
     lower = {option.lower(): option for option in listed}
     close = get_close_matches(name.lower()[:63], list(lower), n=1)
@@ -135,8 +135,8 @@ class Unit:
 class Member:
     """A table or per-unit subquery under the analyst's name for it (``label``).
 
-    ``unit`` is the name of the column that identifies the unit, or None. ``optional`` marks the
-    right side of a LEFT JOIN, whose rows may be missing.
+    ``unit`` is the name of the column that identifies the unit; see `TableNames`. ``optional``
+    marks the right side of a LEFT JOIN, whose rows may be missing.
     """
 
     source: Scan | PerUnit
@@ -165,8 +165,8 @@ def make_member(table: TableNames, label: str, alias: str) -> Member:
 class Scope:
     """The members that a query can name.
 
-    ``merged`` are the column names, in lower case, that joined members share by USING. Elsewhere, a
-    name that several members have is ambiguous.
+    ``merged`` are the column names, in lower case, that joined members share by USING. Any other
+    name that several members have must be qualified with a label.
     """
 
     members: tuple[Member, ...] = ()
@@ -190,8 +190,8 @@ class Scope:
     def column(self, name: str, label: str | None = None) -> Column:
         """Return the column that a name refers to, or raise UnsupportedQuery if it is a unit.
 
-        Privacy: a unit is not a value, and this is the only way from a name to an expression. So no
-        output, key, or condition can depend on a unit's identity.
+        Privacy: a unit is not a value, and names outside of join conditions become expressions only
+        here. So no output, key, WHERE, or HAVING can depend on a unit's identity.
         """
         match self.find(name, label):
             case Column() as column:
@@ -230,7 +230,7 @@ PER_UNIT_ADVICE: Final = (
     "aggregate such as MEDIAN or VAR_SAMP outside."
 )
 Pair = tuple[Expression | Unit, Column | Unit]
-"""Both sides of a join condition: an expression over earlier tables, and a new table's column."""
+"""A join condition: an expression over earlier tables, and a new column. Either can be a unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class Tables:
         """Return the tables with one more, joined on equality of each pair, left side first.
 
         Privacy: private tables are joined on the unit only, so every row of the join belongs to one
-        unit. A public table contains no units, so it may be joined on any of its columns.
+        unit. Public tables contain no units, so any of their columns may be joined on.
         """
         if len(self.scope.members) >= MAX_JOINED_TABLES:
             raise UnsupportedQuery(
@@ -294,7 +294,7 @@ class Tables:
 
 
 def _match_public(pairs: Sequence[Pair]) -> tuple[tuple[Expression, Column], ...]:
-    """Return the pairs on which a public table is joined, checked to be comparable columns."""
+    """Return the pairs on which a public table is joined, or raise UnsupportedQuery."""
     on = []
     for left, right in pairs:
         if isinstance(left, Unit) or isinstance(right, Unit):
@@ -312,7 +312,7 @@ def _match_public(pairs: Sequence[Pair]) -> tuple[tuple[Expression, Column], ...
 
 
 def _scanned_tables(source: Source) -> set[str]:
-    """Return the private tables that a source reads row by row, not in a per-unit subquery."""
+    """Return the private tables that a source reads outside of per-unit subqueries."""
     match source:
         case Scan(table=table):
             return {table}

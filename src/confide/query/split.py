@@ -1,7 +1,7 @@
 """Splits a query at its aggregates into a measured part and a public program.
 
 The planner measures the aggregates over the rows, with noise. The public program then computes the
-outputs, HAVING, ORDER BY, and LIMIT from the noisy aggregates, which costs nothing.
+outputs, HAVING, ORDER BY, and LIMIT from the keys and the noisy aggregates, at no further cost.
 """
 
 from dataclasses import dataclass
@@ -46,8 +46,8 @@ class Program:
 class Split:
     """A query split at its aggregates.
 
-    ``aggregates`` are measured over the rows and groups of ``query``. They are distinct, and in the
-    order in which they first occur in ``program``.
+    ``aggregates`` are measured over the rows and groups of ``query``. They are distinct, in the
+    order of their first occurrence in ``program``.
     """
 
     query: Query

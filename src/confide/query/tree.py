@@ -1,4 +1,4 @@
-"""`Query`, the typed tree that both front ends build, its nodes, and checks that both run."""
+"""The typed tree of a query that both front ends build, and the checks that both run."""
 
 import re
 from collections.abc import Sequence
@@ -131,7 +131,10 @@ def check_key(expression: Expression) -> Expression:
 
 
 def check_counts(keys: int, outputs: int) -> None:
-    """Raise UnsupportedQuery for too many keys or columns, before each is compared with others."""
+    """Raise UnsupportedQuery for too many keys or columns.
+
+    Front ends call this before the checks that compare all pairs.
+    """
     if keys > MAX_KEYS or outputs > MAX_OUTPUTS:
         raise UnsupportedQuery(
             f"A query can have at most {MAX_KEYS} keys and {MAX_OUTPUTS} columns. Split the query."
@@ -139,7 +142,10 @@ def check_counts(keys: int, outputs: int) -> None:
 
 
 def check_sorts(sorts: int) -> None:
-    """Raise UnsupportedQuery for too many sort keys, each of which may repeat a long column."""
+    """Raise UnsupportedQuery for too many sort keys.
+
+    Sort keys need a limit, because each may repeat a long expression.
+    """
     if sorts > MAX_OUTPUTS:
         raise UnsupportedQuery(f"A query can have at most {MAX_OUTPUTS} sort keys. Remove some.")
 
@@ -155,7 +161,11 @@ def check_output_name(name: str) -> str:
 
 
 def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None:
-    """Raise UnsupportedQuery unless the answer has columns with types and distinct names."""
+    """Raise UnsupportedQuery for output columns that cannot form an answer.
+
+    That is, if there is none, if the query has neither a key nor an aggregate, if a column is
+    always NULL, or if two columns have the same name.
+    """
     if not outputs:
         raise UnsupportedQuery(
             "The query selects nothing. Select a key, or an aggregate such as `COUNT(*)`."
@@ -173,7 +183,7 @@ def check_outputs(keys: Sequence[Expression], outputs: Sequence[Output]) -> None
 
 
 def find_duplicate(outputs: Sequence[Output]) -> int | None:
-    """Return the index of the first output with the name of an earlier one, or None."""
+    """Return the index of the first output with the folded name of an earlier one, or None."""
     folded = [fold_name(output.name) for output in outputs]
     return next((index for index, name in enumerate(folded) if name in folded[:index]), None)
 

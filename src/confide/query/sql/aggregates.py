@@ -40,7 +40,7 @@ ADVICE: Final[dict[type[exp.Expr], str]] = {
 
 
 def read_own_statistic(node: exp.Expr, context: Context) -> Expression:
-    """Return a statistic of one unit's rows, for a per-unit subquery; few aggregates support it."""
+    """Return a statistic for a per-unit subquery, or refuse an aggregate that has no such form."""
     inner = node.this if type(node) is exp.Filter else node
     if type(inner) not in unit_types():
         raise UnsupportedQuery(PER_UNIT_ADVICE)
@@ -128,7 +128,7 @@ def _check_count(node: exp.Expr, context: Context) -> None:
 
 
 def _check_unit(node: exp.Expr, context: Context) -> None:
-    """Raise UnsupportedQuery if the argument of COUNT(DISTINCT) is not the first table's unit."""
+    """Raise UnsupportedQuery unless COUNT(DISTINCT) counts a unit that is never missing."""
     found = resolve_name(node, context)
     if not isinstance(found, Unit):
         raise UnsupportedQuery(UNITS_ONLY)

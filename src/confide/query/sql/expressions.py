@@ -117,7 +117,7 @@ COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 
 def _read_plain(node: exp.Expr, context: Context) -> Expression:
-    """Convert a node whose arguments are those of one function, in the same order."""
+    """Convert a node that corresponds to a call of one function, argument by argument."""
     function, names = DIRECT_FUNCTIONS[type(node)]
     context.statement.expect(node, *names, *DIALECT_ARGUMENTS.get(type(node), ()))
     children = list(_children(node, names))
@@ -173,14 +173,14 @@ def _read_column(node: exp.Expr, context: Context) -> Expression:
 
 
 def _is_result(node: exp.Expr, statement: Statement) -> bool:
-    """Return whether the node's name is the alias of a statistic in the SELECT list."""
+    """Return whether a name in the outer query is the alias of a statistic in its SELECT list."""
     statistics = (item for item in statement.root.expressions if item.find(*AGGREGATE_NODES))
     is_outside = node.find_ancestor(exp.Select) is statement.root
     return is_outside and fold_name(node.name) in {fold_name(item.alias) for item in statistics}
 
 
 def _is_compared(node: exp.Expr) -> bool:
-    """Return whether a name appears where a value is expected: after = or in an IN list."""
+    """Return whether a name appears where a value is expected: after = or <>, or in an IN list."""
     parent = node.parent
     return isinstance(parent, exp.EQ | exp.NEQ | exp.In) and parent.this is not node
 
@@ -334,7 +334,7 @@ def _read_part(node: exp.Expr, context: Context) -> Expression:
 
 
 def _read_called(node: exp.Expr, context: Context) -> Expression:
-    """Convert a function that the parser does not know."""
+    """Convert a call of a date function that the parser does not know."""
     name, parts = node.name.upper(), node.expressions
     context.statement.expect(node, "this", "expressions")
     if name in PART_CALLS and len(parts) == 1:
@@ -355,7 +355,7 @@ def _read_truncation(node: exp.Expr, context: Context) -> Expression:
 
 
 def _read_difference(node: exp.Expr, context: Context) -> Expression:
-    """Convert DATE_DIFF(unit, first, last), whose last date comes first in the parser's node."""
+    """Convert DATE_DIFF(unit, first, last); the parser's node has the last date first."""
     context.statement.expect(node, *OPERANDS, "unit", "date_part_boundary")
     unit = make_literal(_read_word(node.args["unit"]) if node.args.get("unit") else "")
     first, last = (read_expression(part, context) for part in (node.expression, node.this))
@@ -363,7 +363,7 @@ def _read_difference(node: exp.Expr, context: Context) -> Expression:
 
 
 def _read_sum(node: exp.Expr, context: Context) -> Expression:
-    """Convert a sum or difference, of which one part may be an interval."""
+    """Convert a sum or difference, in which an interval may be added or subtracted."""
     context.statement.expect(node, *OPERANDS)
     left, right = strip_parentheses(node.this), strip_parentheses(node.expression)
     if type(left) is exp.Interval and type(node) is exp.Add:
@@ -374,7 +374,7 @@ def _read_sum(node: exp.Expr, context: Context) -> Expression:
 
 
 def _read_later(node: exp.Expr, context: Context) -> Expression:
-    """Convert DATE_ADD(day, interval), or a number of days instead of an interval."""
+    """Convert DATE_ADD(day, interval); the interval may be a number of days."""
     context.statement.expect(node, *OPERANDS)
     later = strip_parentheses(node.expression)
     if type(later) is exp.Interval:
@@ -394,7 +394,7 @@ def _add_interval(
 
 
 def _read_count(interval: exp.Expr, context: Context) -> Expression:
-    """Convert the number of an interval, which may be written as a string."""
+    """Convert the number of an interval, which may be a literal, a string, or an expression."""
     number = interval.this
     if not interval.args.get("unit"):
         raise UnsupportedQuery(

@@ -1,4 +1,4 @@
-"""FROM, JOIN, WITH, and per-unit subqueries, and the SELECT lists and WHERE that both need."""
+"""FROM, JOIN, WITH, and per-unit subqueries; SELECT lists and WHERE, also of the outer query."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -52,7 +52,8 @@ class Item:
 class TableResolver:
     """The tables that FROM can name: declared tables, and the ``subqueries`` defined by WITH.
 
-    The aliases of the tables in the tree are ``prefix`` and a number.
+    The aliases of the tables in the tree are ``prefix`` and a number. Inside a per-unit subquery,
+    ``prefix`` has more than one character.
     """
 
     statement: Statement
@@ -62,7 +63,7 @@ class TableResolver:
 
 
 def read_tables(statement: Statement, names: Names) -> Tables:
-    """Return the tables of the outermost SELECT."""
+    """Return the tables of the outermost SELECT, or refuse a subquery in WITH that is not used."""
     resolver = TableResolver(statement, names, _read_with(statement, names))
     tables = _read_from(statement.root, resolver)
     used = {table.name.lower() for table in statement.root.find_all(exp.Table)}
@@ -295,7 +296,7 @@ def _find(member: Member, name: str) -> Column | Unit:
 
 
 def _conjuncts(node: exp.Expr, statement: Statement) -> list[exp.Expr]:
-    """Return the conditions of an ON clause, which AND connects."""
+    """Return the conditions that AND connects in an ON clause."""
     parts, waiting = [], [node]
     while waiting:
         part = strip_parentheses(waiting.pop())
@@ -308,7 +309,10 @@ def _conjuncts(node: exp.Expr, statement: Statement) -> list[exp.Expr]:
 
 
 def _read_pair(node: exp.Expr, both: Context) -> Pair:
-    """Convert one ON equality between an expression over earlier tables and a new column."""
+    """Convert one equality in ON.
+
+    It compares an expression over earlier tables with a column of the new one, or two units.
+    """
     if type(node) is not exp.EQ:
         raise UnsupportedQuery(
             "Tables can be joined only on equal columns. Write `ON left.x = table.y`."
@@ -333,6 +337,6 @@ def _read_pair(node: exp.Expr, both: Context) -> Pair:
 
 
 def _is_before(expression: Expression, alias: str) -> bool:
-    """Return whether an expression has columns, and only of other tables than ``alias``."""
+    """Return whether an expression has columns, but none of the table ``alias``."""
     tables = {part.table for part in walk(expression) if isinstance(part, Column)}
     return bool(tables) and alias not in tables

@@ -94,8 +94,7 @@ DIRECT_FUNCTIONS: Final[dict[type[exp.Expr], tuple[Function | Shorthand, tuple[s
     exp.SplitPart: (F.SPLIT_PART, ("this", "delimiter", "part_index")),
     exp.StrPosition: (F.STRPOS, ("this", "substr")),
 }
-# Arguments that the parser itself sets for this dialect: division is floating-point, and LEAST
-# skips NULL.
+# Arguments that the parser itself sets for this dialect, for example because LEAST skips NULL.
 DIALECT_ARGUMENTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.Div: ("typed", "safe"),
     exp.DPipe: ("safe",),
@@ -123,11 +122,11 @@ PART_NODES: Final[dict[type[exp.Expr], str]] = {
     exp.DayOfWeekIso: "isodow",
     exp.TimeToUnix: "epoch",
 }
-"""Functions of dates that are a part under another name."""
+"""Date functions with nodes of their own, and the name of the part that each extracts."""
 PART_CALLS: Final = frozenset({"ISOYEAR", "WEEKDAY", "DECADE", "CENTURY", "MILLENNIUM", "YEARWEEK"})
-"""Functions that the parser does not know, which are a part by their own name."""
+"""Date functions that the parser does not know; each has the name of its part."""
 EXTRACTIONS: Final = frozenset({"DATE_PART", "DATEPART"})
-"""Functions that take the name of a part first."""
+"""Functions whose first argument is the name of a part."""
 TODAY_ADVICE: Final = (
     "The current date and time are not supported. Write a date, such as `DATE '2020-01-31'`."
 )

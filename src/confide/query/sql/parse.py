@@ -1,8 +1,8 @@
 """Limits on SQL text, the call to the parser, and errors that underline the text.
 
 The parser (SQLGlot) is recursive and accepts far more than confide supports. So length and nesting
-are limited before it runs. Its nodes have named arguments; the modules that convert them call
-`Statement.expect` for every node, which refuses each argument that they would not read.
+are limited before it runs. Its nodes have named arguments. The modules that convert a node first
+pass it to `Statement.expect`, which refuses arguments that they would not read.
 """
 
 import logging
@@ -28,8 +28,8 @@ EXCERPT_WIDTH: Final = 70
 def underline(text: str, start: int, end: int) -> str:
     r"""Return the line of ``text`` that contains ``start``, with carets below a span.
 
-    The span consists of the positions from ``start`` to just before ``end``. If it has several
-    lines, it is underlined to the end of its first line. A long line is truncated around it.
+    The span consists of the positions from ``start`` to just before ``end``. If the span has
+    several lines, only its first line is underlined. A long line is truncated around the span.
 
     >>> print(underline("SELECT *\nFROM visits", 7, 8))
     line 1: SELECT *
@@ -106,7 +106,7 @@ TYPO_ADVICE: Final = {
     re.compile(r"\A\s*SELECT\s+TOP\s+\Z", re.I): "Write LIMIT after ORDER BY instead of TOP.",
     re.compile(r"\A(?!.*\bFROM\b).*\bFORM\s+\Z", re.I | re.S): "Write FROM.",
 }
-"""Text before the position of a parse error, and what to write instead."""
+"""Patterns of the text before the position of a parse error, and what to write instead."""
 # Every kind of exception that the parser may raise on unexpected input.
 PARSER_EXCEPTIONS: Final = (
     SqlglotError,
@@ -129,7 +129,7 @@ class Statement:
 
     @contextmanager
     def locating(self, node: exp.Expr) -> Iterator[None]:
-        """Add an excerpt that underlines ``node`` to errors raised inside, if they have none."""
+        """Add an excerpt that underlines ``node`` to errors in the block that do not have one."""
         try:
             yield
         except (UnsupportedQuery, UnknownName) as refusal:
@@ -181,7 +181,7 @@ class Statement:
         return 0, len(self.text)
 
     def _find_word(self, node: exp.Expr) -> tuple[int, int] | None:
-        """Return the span of a function without arguments, such as CURRENT_DATE."""
+        """Return the span of the first token that names a function node, such as CURRENT_DATE."""
         names = node.sql_names() if isinstance(node, exp.Func) else []
         found = (token for token in self.tokens if token.text.upper() in names)
         return next(((token.start, token.end + 1) for token in found), None)
@@ -197,7 +197,8 @@ class Statement:
         return end
 
 
-# Advice for unsupported arguments of nodes; the first word of the advice is underlined in the text.
+# Advice for unsupported arguments of nodes. If the first word of the advice is in the query, it is
+# underlined there.
 CLAUSE_ADVICE: Final = {
     "qualify": "QUALIFY is not supported. Filter groups with HAVING.",
     "windows": "WINDOW functions are not supported. Use GROUP BY instead.",
@@ -256,8 +257,8 @@ def _tokenize(text: str) -> list[Token]:
 def _check_tokens(text: str, tokens: list[Token]) -> list[Token]:
     """Return the tokens without final semicolons, or raise UnsupportedQuery.
 
-    They must be those of one SELECT, without unsupported tokens, and nested no deeper than the
-    parser can handle.
+    They must begin like one SELECT, contain no unsupported tokens, and not be nested deeper than
+    the parser can handle.
     """
     while tokens and tokens[-1].token_type is T.SEMICOLON:
         tokens.pop()
@@ -289,7 +290,10 @@ def _check_signs(text: str, tokens: Sequence[Token]) -> None:
 
 
 def _check_nesting(text: str, tokens: Sequence[Token]) -> None:
-    """Raise UnsupportedQuery for deep nesting of brackets, CASE, or prefix operators."""
+    """Raise UnsupportedQuery for deep nesting or for parentheses that do not match.
+
+    Parentheses, CASE, and prefix operators count as levels.
+    """
     opened: list[TokenType] = []
     for token in tokens:
         kind = token.token_type
@@ -314,7 +318,7 @@ def _check_nesting(text: str, tokens: Sequence[Token]) -> None:
 
 
 def _check_commas(text: str, tokens: Sequence[Token]) -> None:
-    """Raise UnsupportedQuery for a comma with nothing next to it, which the parser ignores."""
+    """Raise UnsupportedQuery for a comma without a value next to it; the parser would ignore it."""
     for left, right in pairwise(tokens):
         is_empty = left.token_type in (T.L_PAREN, T.SELECT, T.COMMA) and right.token_type is T.COMMA
         if is_empty or (left.token_type is T.COMMA and right.token_type is T.R_PAREN):
@@ -324,7 +328,7 @@ def _check_commas(text: str, tokens: Sequence[Token]) -> None:
 
 
 def _drop_prefixes(opened: list[TokenType]) -> None:
-    """Remove the prefix operators at the end of ``opened``, whose operand is complete."""
+    """Remove the prefix operators at the end of ``opened``, because their operand is complete."""
     while opened and opened[-1] in PREFIX_TOKENS:
         opened.pop()
 
@@ -393,7 +397,7 @@ def _gap_error(text: str, start: int, end: int) -> UnsupportedQuery:
 
 
 def _check_depth(text: str, root: exp.Expr) -> None:
-    """Raise UnsupportedQuery for a tree that is too deep, such as that of 1 + 1 + ...
+    """Raise UnsupportedQuery for a tree that is too deep, as a long sum such as 1 + 1 + ... has.
 
     A chain of AND or of OR counts as one level.
     """

@@ -19,15 +19,15 @@ __all__ = ["PatternMatch", "is_registered", "match_aggregate", "unit_types"]
 VARIABLES: Final = frozenset({"x", "y", "q", "unit"})
 OPERANDS: Final = frozenset({"this", "expression", "expressions"})
 MEANINGLESS: Final = frozenset({"big_int", "nulls_first"})
-"""Node arguments that the parser sets but that change no aggregate, since NULL is skipped."""
+"""Node arguments that the parser sets and that do not change an aggregate."""
 
 
 @dataclass(slots=True)
 class PatternMatch:
     """A pattern that matches a call, and the nodes that match its variables (``parts``).
 
-    ``pairs`` lists the nodes of the call that were compared, each with the names of the arguments
-    that the pattern's node has too.
+    ``pairs`` lists the nodes of the call that were compared. Each comes with the names of the
+    arguments that it may have: those of the pattern's node, and those without meaning.
     """
 
     function: AggregateFunction
@@ -44,15 +44,15 @@ class PatternMatch:
 def match_aggregate(node: exp.Expr) -> PatternMatch | None:
     """Return the most specific match of a call, or None.
 
-    That is the match with the most nodes other than variables and, among those, with the fewest
-    unread arguments.
+    That is a match with the most nodes other than variables. Ties are broken by the fewest unread
+    arguments.
     """
     matches = [match for match in _candidates() if _match_node(_template(match), node, match)]
     return max(matches, key=lambda match: (len(match.pairs), -match.unread), default=None)
 
 
 def is_registered(node: exp.Expr) -> bool:
-    """Return whether some aggregate pattern has a node of this type and name."""
+    """Return whether a node calls the same function as some aggregate pattern."""
     return any(_has_name(_template(match), node) for match in _candidates())
 
 
@@ -88,7 +88,7 @@ def _arguments(node: exp.Expr) -> frozenset[str]:
 def _has_name(template: exp.Expr, node: exp.Expr) -> bool:
     """Return whether two nodes call the same function.
 
-    The type of a node identifies the function, unless the parser does not know it.
+    The type of a node identifies the function. If the parser does not know it, the name does.
     """
     if type(template) is not type(node):
         return False
@@ -106,7 +106,7 @@ def _match_node(template: exp.Expr, node: exp.Expr, match: PatternMatch) -> bool
     if not known <= given or (given - known) & OPERANDS:
         return False
     match.pairs.append((node, known | MEANINGLESS))
-    compared = known - {"this"} if type(node) is exp.Anonymous else known  # its name
+    compared = known - {"this"} if type(node) is exp.Anonymous else known  # `this` is its name
     return all(_match_value(template.args[name], node.args[name], match) for name in compared)
 
 

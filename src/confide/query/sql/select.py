@@ -34,12 +34,12 @@ __all__ = ["read_sql"]
 def read_sql(text: str, names: Names) -> Query:
     """Return the query in a SQL text, with every name and type resolved.
 
-    Parsing reads no data: what is accepted depends only on the text and the declared names.
+    Parsing reads no data: the result depends only on the text and on ``names``.
     Syntax without a counterpart in the tree is refused.
 
     Raises:
-        UnsupportedQuery: the query uses unsupported syntax, which the message underlines.
-        UnknownName: a table or column is not declared.
+        UnsupportedQuery: the query is not supported; an excerpt underlines the reason, if possible.
+        UnknownName: a table or column is unknown.
     """
     statement = parse_statement(text)
     select = statement.root
@@ -77,7 +77,7 @@ def read_sql(text: str, names: Names) -> Query:
 
 
 def _read_keys(statement: Statement, items: list[Item], scope: Scope) -> tuple[Expression, ...]:
-    """Return the keys in GROUP BY, or the columns of SELECT DISTINCT, which are keys too."""
+    """Return the different keys in GROUP BY or, for SELECT DISTINCT, in the SELECT list."""
     select = statement.root
     group, distinct = select.args.get("group"), select.args.get("distinct")
     if distinct is not None:
@@ -104,8 +104,8 @@ def _read_keys(statement: Statement, items: list[Item], scope: Scope) -> tuple[E
 def _find_key(node: exp.Expr, items: list[Item], scope: Scope) -> exp.Expr:
     """Return the node of a key in GROUP BY.
 
-    If the key is a position in the SELECT list, or an alias that is not a column's name, that is
-    the node of the item it refers to.
+    A position in the SELECT list refers to the node of that item, and so does the item's alias if
+    no column has that name.
     """
     if type(node) is exp.Literal and not node.args.get("is_string"):
         return items[_read_position(node, len(items))].node
