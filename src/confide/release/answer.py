@@ -55,8 +55,9 @@ class AnswerSource(Protocol):
 class Answer:
     """Noisy values, one row per group, with their intervals, cost, and receipt.
 
-    ``totals`` are the released values. Rows and intervals are computed from them when they are
-    needed. ``source`` finds all stored answers to the same query.
+    ``totals`` are the released values. Rows and intervals are computed from them when needed.
+    ``reused`` is whether a stored answer was returned. ``source`` finds all stored answers to the
+    same query.
     """
 
     plan: Plan
@@ -89,11 +90,11 @@ class Answer:
         return self._run().rows
 
     def likely_rows(self) -> list[dict[str, Any]]:
-        """Return the rows with every count replaced by its posterior mean given all noisy counts.
+        """Return the rows with each plain count replaced by its mean, given all noisy counts.
 
         This costs nothing. If many groups are small, these counts are more accurate. They are never
-        negative. But they are biased: do not add them up. Columns other than plain counts, and
-        intervals, are unchanged.
+        negative. But they are biased: do not add them up. All other columns are unchanged, and so
+        are the intervals.
         """
         if isinstance(self.totals, CombinedMeasurement):
             raise UnsupportedQuery(
@@ -136,9 +137,9 @@ class Answer:
         return write_arrow(self.columns, self.rows)
 
     def interval_rows(self, confidence: Number = 0.95) -> list[dict[str, Any]]:
-        """Return, for each row, the interval endpoints of every numeric column.
+        """Return, for each row, the ends of the interval of every noisy numeric column.
 
-        Those of a column x are called ``x_low`` and ``x_high``.
+        The ends of a column x are called ``x_low`` and ``x_high``.
         """
         level = read_confidence(confidence)
         return program_intervals(self._program, self.plan, self.totals, level)
@@ -153,7 +154,7 @@ class Answer:
         return pd.DataFrame(columns | {name: [row[name] for row in ends] for name in end_names})
 
     def plot(self) -> Chart:
-        """Return a chart of every numeric column, with its 95% intervals as error bars."""
+        """Return a chart of every noisy numeric column, with its 95% intervals as error bars."""
         return draw_chart(*self._names(), self.rows, self.interval_rows())
 
     def __repr__(self) -> str:
@@ -182,9 +183,9 @@ def _count_index(expression: Expression, plan: Plan) -> int | None:
 
 
 def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | None]:
-    """Return the predicted half-width of each numeric column's interval.
+    """Return the predicted half-width of the interval of each noisy numeric column.
 
-    It is None if it depends on the data.
+    It is None if it depends on the data, and for every column that is not a plain count or sum.
     """
     level, noise = read_confidence(confidence), noise_sample(plan)
     found: dict[str, float | None] = {}

@@ -16,15 +16,15 @@ __all__ = ["CombinedMeasurement", "combine", "noise_of"]
 
 Floats = NDArray[np.float64]
 MIN_VARIANCE: Final = 1e-12
-"""Variances below this are treated as zero noise, so all such answers have equal weights."""
+"""Smaller variances count as this one, so that answers without noise have equal weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CombinedMeasurement(NoisyMeasurement):
-    """Totals that are weighted means of several noisy ones, with a sample of their noise.
+    """Totals that are weighted means of noisy totals, with a sample of their noise.
 
-    ``table`` holds the totals, one row per group. ``noise`` holds the sample of `noise_sample`, one
-    row per point.
+    ``table`` holds the totals, one row per group. ``noise`` is the same weighted mean of noise
+    samples, one row per point; see `noise_sample`.
     """
 
     table: Floats = field(default_factory=lambda: np.empty((0, 0)))
@@ -51,7 +51,8 @@ def combine(parts: Sequence[tuple[Plan, NoisyMeasurement]]) -> CombinedMeasureme
     Claim:   if each answer is unbiased, so is the result. Its variance is 1 / sum_i (1 / v_i), the
              minimum over weights that add up to 1. It costs nothing.
     Why:     the answers have independent noise around the same total, and the weights depend only
-             on the declaration and the shares. Computing from released values is post-processing.
+             on the declarations, the query, and the shares. Computing from released values is
+             post-processing.
     Source:  [DR14] Proposition 2.1 for post-processing.
     Checked: tests/curator/test_combined_answers.py.
     """
@@ -87,7 +88,7 @@ def _rows(plan: Plan, totals: NoisyMeasurement, groups: tuple[object, ...]) -> F
 def _shuffle(noise: Floats, index: int) -> Floats:
     """Return the points of a noise sample in an order that differs for each answer's ``index``.
 
-    The sample of two answers' noise together then looks independent.
+    Then the noise of different answers, taken at the same point, looks independent.
     """
     if index == 0:
         return noise

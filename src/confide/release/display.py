@@ -42,7 +42,7 @@ SIGNIFICANT_DIGITS: Final = 5
 MIN_PLAIN_NUMBER, MAX_PLAIN_NUMBER = 1e-4, 1e15
 ROWS_ADVICE: Final = "use `.rows` and `.interval_rows(0.95)`"
 ESTIMATE_ADVICE: Final = "use `.value`, `.standard_error`, and `.interval(0.95)`"
-"""Attributes with the content of an answer's or an estimate's DataFrame, without any package."""
+"""Advice if a package is missing: attributes that need none, in place of a DataFrame."""
 NO_GROUP: Final = (
     "No group is shown. A key that nobody declared is named only if enough units share it (explain "
     "tells how many); HAVING and LIMIT leave out others."
@@ -101,7 +101,7 @@ def _fit_int64(column: list[Any]) -> list[Any]:
 def write_table(
     columns: Sequence[str], rows: Rows, ends: Rows, footer: str, notes: Sequence[str] = ()
 ) -> str:
-    """Return an HTML table of the values, with the interval next to each number."""
+    """Return an HTML table of the values, with the interval next to each noisy number."""
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(
         "<tr>" + "".join(_html_cell(name, row[name], end) for name in columns) + "</tr>"
@@ -112,7 +112,7 @@ def write_table(
 
 
 def write_footer(*, is_noisy: bool, cost: object, level: float = 0.95) -> str:
-    """Return the line below a table: the meaning of its brackets, if it has any, and its cost."""
+    """Return the line below a table: the meaning of brackets if it has any, and the cost."""
     brackets = f"{100 * level:.12g} % intervals in brackets; " if is_noisy else ""
     return f"{brackets}cost {cost}"
 
@@ -170,7 +170,9 @@ def _format_key(value: Any) -> str:
 
 
 def _format(value: Any) -> str:
-    """Return a number with five digits and commas, in scientific notation only if extreme.
+    """Return a value as text; floats are rounded to five digits, or to integers if they have more.
+
+    Very large and very small floats are in scientific notation.
 
     >>> [_format(value) for value in (133_106.4, 0.00012, 642.0, -1_234.56, 0.0, 1e20, 1_234_567)]
     ['133,106', '0.00012', '642', '-1,234.6', '0', '1e+20', '1,234,567']
@@ -185,7 +187,7 @@ def _format(value: Any) -> str:
 
 
 def write_value(value: Any) -> Any:
-    """Return a value for JSON, with null for numbers that are not finite."""
+    """Return a value for JSON: fractions and dates as strings, null if not finite."""
     match value:
         case float() if not math.isfinite(value):
             return None
@@ -198,11 +200,11 @@ def write_value(value: Any) -> Any:
 
 
 def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Rows) -> Chart:
-    """Return a chart of each numeric column against the keys, with error bars.
+    """Return a chart of each of the ``numbers`` against the keys, with error bars.
 
-    A date key becomes a time axis. Otherwise, the first key is a nominal axis. The other keys
-    together determine the color. A value without a finite interval is not drawn: without its error
-    bar, the least certain value would look exact.
+    The first key with dates becomes a time axis. If there is none, the first key is a nominal axis.
+    The other keys together determine the color. A value without a finite interval is not drawn:
+    without its error bar, the least certain value would look exact.
     """
     dated = next((key for key in keys if _is_dated(key, rows)), None)
     first = dated or (keys[0] if keys else None)
@@ -232,7 +234,7 @@ def draw_chart(keys: Sequence[str], numbers: Sequence[str], rows: Rows, ends: Ro
 
 
 def _is_dated(key: str, rows: Rows) -> bool:
-    """Return whether a key is a date in every row; a missing date has no position in time."""
+    """Return whether a key is a date in every row; NULL would have no position in time."""
     return bool(rows) and all(isinstance(row[key], date) for row in rows)
 
 
@@ -250,7 +252,7 @@ def _color_column(others: Sequence[str], taken: set[str]) -> str:
 
 
 def _plotted_values(row: Row, end: Row, numbers: Sequence[str]) -> dict[str, Any]:
-    """Return each number and both of its interval ends, all None if one of them is not finite."""
+    """Return each number and the ends of its interval, all None unless all three are finite."""
     found: dict[str, Any] = {}
     for name in numbers:
         plotted = {name: row[name], **{key: end[key] for key in (f"{name}_low", f"{name}_high")}}

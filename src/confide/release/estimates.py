@@ -1,7 +1,8 @@
 """Estimates and intervals of the aggregates of a plan, given the released totals and quantiles.
 
-In every table here, the last axis has one column per total of the plan, and then one per quantile.
-Only `aggregates` knows how to compute an aggregate from its columns.
+In a table of released values, the last axis has one column per total of the plan, and then one per
+quantile. A noise sample has the columns of the totals alone. Only `aggregates` knows how to compute
+an aggregate from its columns.
 """
 
 from collections.abc import Callable
@@ -25,14 +26,14 @@ from confide.plan import Plan, PlannedAggregate
 __all__ = ["Floats", "Mask", "estimate", "half_width", "interval", "is_clipped"]
 
 ChosenEnds = Callable[[int], Ends]
-"""Returns the released ends of a quantile's interval for each group, given its index."""
+"""Returns the released ends of a quantile's interval in each group, given the quantile's index."""
 
 
 def estimate(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Floats:
     """Return the estimates of an aggregate, one per row of ``totals``.
 
     Counts and sums are unbiased. A mean is clipped to its declared range, and a variance to
-    positive values; neither depends on the data.
+    nonnegative values; these limits do not depend on the data.
     """
     call = statistic.aggregate
     return function_of(call).estimate(call, _columns(statistic, plan, totals))
@@ -49,7 +50,8 @@ def interval(
 ) -> Ends:
     """Return both ends of an interval for the noise-free statistic, for each group.
 
-    ``totals`` are the released values, and ``noise`` is a sample of their noise.
+    ``totals`` are the released values, and ``noise`` is a sample of their noise. For quantiles,
+    ``chosen`` returns the released ends instead.
     """
     call = statistic.aggregate
     columns = _columns(statistic, plan, totals, chosen)
@@ -70,7 +72,7 @@ def half_width(
 
 
 def is_clipped(statistic: PlannedAggregate, plan: Plan, totals: Floats) -> Mask:
-    """Return a mask of the groups in which noise moved the estimate out of its range."""
+    """Return a mask of the groups in which noise moved a value of the estimate out of its range."""
     call = statistic.aggregate
     return function_of(call).is_clipped(call, _columns(statistic, plan, totals))
 

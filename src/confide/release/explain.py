@@ -39,7 +39,10 @@ class Explanation:
 def explain_plan(
     plan: Plan, cost: Cost, *, reused: bool = False, level: float = 0.95
 ) -> Explanation:
-    """Return an explanation of what the query reads and sums, of its noise, and of its cost."""
+    """Return an explanation of what the query reads and sums, of its noise, and of its cost.
+
+    ``level`` is the confidence level of expected errors. If ``reused``, a stored answer is free.
+    """
     return Explanation(
         (
             _explain_source(plan),
@@ -78,7 +81,7 @@ def explain_selection(
 
 
 def _explain_cost(cost: str, *, reused: bool) -> Iterator[str]:
-    """Yield the sentences about the cost; ``reused`` is whether a stored answer is free."""
+    """Yield the sentences about the cost of an answer; if ``reused``, a stored one is free."""
     if reused:
         yield "It was asked before, and the same answer again is free."
         yield f"A new one, with fresh=True, costs {cost}."

@@ -1,7 +1,7 @@
 """Rounded values, CSV, JSON, and SVG charts of an answer.
 
-The command line, the web UI, and reports use them. They work alike for local answers and for those
-of a remote curator (`Tabular`).
+The command line, the web UI, and reports use them. They accept every `Tabular`: a local answer, or
+one from a remote curator.
 """
 
 import csv
@@ -75,7 +75,7 @@ class Tabular(Protocol):
 
 
 class Proof(Protocol):
-    """The number and the hash of a ledger entry, which a receipt states."""
+    """A receipt: the number and the hash of a ledger entry."""
 
     @property
     def entry(self) -> int:
@@ -102,7 +102,7 @@ class Cell:
 
     @property
     def is_noisy(self) -> bool:
-        """Whether the value is noisy."""
+        """Whether the value has an interval."""
         return self.low is not None and self.high is not None
 
     @property
@@ -121,7 +121,7 @@ class Cell:
 
     @property
     def interval(self) -> str:
-        """Both ends of the interval, or an empty string."""
+        """Both ends of the interval, "unknown" if one is not finite, or "" without an interval."""
         if self.low is None or self.high is None:
             return ""
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
@@ -147,7 +147,7 @@ class Figures:
         return [self.columns[i] for i in indices if any(row[i].is_noisy for row in self.rows)]
 
     def labels(self) -> list[str]:
-        """Return the keys of each row, as one string."""
+        """Return the values of each row in the columns without noise, as one string per row."""
         noisy = set(self.noisy_columns())
         keys = [i for i, name in enumerate(self.columns) if name not in noisy]
         return [", ".join(row[i].text for i in keys) for row in self.rows]
@@ -171,7 +171,8 @@ def figures_of(answer: Tabular, confidence: float = 0.95) -> Figures:
 def _decimals(name: str, rows: list[dict[str, Any]], ends: list[dict[str, Any]]) -> int:
     """Return the number of decimals at which a column's least half-width has two digits.
 
-    Integers have none. A column without noise has DEFAULT_DECIMALS.
+    There are at most MAX_DECIMALS, and none for integers. Without a positive, finite half-width,
+    there are DEFAULT_DECIMALS.
     """
     if all(row[name] is None or isinstance(row[name], int) for row in rows):
         return 0
@@ -185,7 +186,7 @@ def _decimals(name: str, rows: list[dict[str, Any]], ends: list[dict[str, Any]])
 
 
 def percent(share: Fraction, *, down: bool = False) -> str:
-    """Return a share as text: costs rounded up, or remaining budget rounded down.
+    """Return a share in percent with two decimals, rounded up, or ``down`` for remaining budget.
 
     >>> percent(Fraction(1, 3)), percent(Fraction(2, 3), down=True), percent(Fraction(1, 4))
     ('33.34 %', '66.66 %', '25 %')
@@ -201,8 +202,8 @@ FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "
 def to_csv(answer: Tabular, confidence: float = 0.95) -> str:
     """Return the answer as CSV: its columns, then both ends of each interval.
 
-    Strings that a spreadsheet would interpret as formulas are prefixed with an apostrophe. Numbers
-    are unchanged.
+    Strings that a spreadsheet would interpret as formulas are prefixed with an apostrophe. Finite
+    numbers are unchanged, and others become empty cells.
     """
     ends = answer.interval_rows(confidence)
     names, sides = answer.columns, list(ends[0]) if ends else []
@@ -281,7 +282,7 @@ class _Scale:
 
 
 def draw_charts(figures: Figures) -> list[str]:
-    """Return one chart for each noisy column, or none if the answer has a single row."""
+    """Return one chart for each noisy column, or none if the answer has fewer than two rows."""
     if len(figures.rows) < 2:
         return []
     labels = figures.labels()
@@ -291,7 +292,7 @@ def draw_charts(figures: Figures) -> list[str]:
 def draw_chart(
     title: str, labels: Sequence[str], cells: Sequence[Cell], *, paper: str = "none"
 ) -> str:
-    """Return a chart as SVG: bars from zero with error bars, or points if zero is far away.
+    """Return a chart as SVG: bars from zero, or points if zero is far away, with error bars.
 
     ``paper`` is the background color.
     """
@@ -316,7 +317,7 @@ def draw_chart(
 
 
 def _mark(cell: Cell, middle: float, scale: _Scale, *, is_barred: bool) -> list[str]:
-    """Return the bar or point of a cell with its error bar, at the vertical position ``middle``."""
+    """Return the bar or point of a cell, its error bar, and its text; ``middle`` is its height."""
     ends = _ends(cell)
     if ends is None:
         return [_text(CHART_WIDTH - RIGHT_MARGIN + 10, middle, "unknown", "start")]
@@ -358,7 +359,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
 
 
 def _ends(cell: Cell) -> tuple[float, float] | None:
-    """Return both ends of a cell's interval, if everything is finite."""
+    """Return both ends of a cell's interval, or None unless they and the value are finite."""
     if cell.value is None or cell.low is None or cell.high is None:
         return None
     is_finite = all(map(math.isfinite, (float(cell.value), cell.low, cell.high)))
@@ -366,7 +367,10 @@ def _ends(cell: Cell) -> tuple[float, float] | None:
 
 
 def _is_near_zero(cells: Sequence[Cell]) -> bool:
-    """Return whether bars from zero show differences: the minimum is below half the maximum."""
+    """Return whether bars from zero would show differences.
+
+    That is, the lowest interval end is below half the highest; for negative values, vice versa.
+    """
     ends = [end for cell in cells if (end := _ends(cell)) is not None]
     if not ends:
         return True
@@ -386,7 +390,7 @@ def _scale(cells: Sequence[Cell], *, is_barred: bool) -> _Scale:
 
 
 def _round_step(rough: float) -> float:
-    """Return 1, 2, or 5 times a power of ten, at least ``rough``.
+    """Return the least number from ``rough`` on that is 1, 2, or 5 times a power of ten.
 
     >>> _round_step(0.3), _round_step(7), _round_step(120)
     (0.5, 10.0, 200.0)
