@@ -22,13 +22,15 @@ NAMES: Final = {
     "spark": "Spark",
     "datafusion": "DataFusion",
 }
-HEAD: Final = """# Which engine answers what
+HEAD: Final = """# Engine support
 
-Written by `tools/write_engine_matrix.py`, which asks each engine one question of each family over
-the same rows and compares the integers with those of DuckDB, for the same plan and salt.
-`tests/contracts/test_engines.py` asks the same, and fails if a cell changes either way. *Near*
-means that a sum may differ by a step of its grid for each row, about 2^-40 of a value's range. The
-column of DataFusion is that of the worked example in [A new engine](new-engine.md).
+This page shows which families of queries each engine supports. *Same* means that the engine returns
+DuckDB's integers for the same rows, plan, and salt. *Near* means that a sum can differ by one grid
+step per row, about 2^-40 of a value's range.
+
+`tools/write_engine_matrix.py` runs one query of each family on each engine and writes this page.
+`tests/contracts/test_engines.py` runs the same queries and fails if a cell changes either way.
+DataFusion is the worked example in [Add an engine](new-engine.md).
 
 """
 

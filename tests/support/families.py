@@ -56,7 +56,7 @@ FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
         "variances": "SELECT VAR_SAMP(cost) AS v, STDDEV(age) AS d FROM t",
         "medians and quantiles": "SELECT ward, MEDIAN(cost) AS m FROM t GROUP BY ward",
         "groups of declared keys": "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward",
-        "groups of keys that earn their names": "SELECT note, COUNT(*) AS n FROM t GROUP BY note",
+        "groups of undeclared keys": "SELECT note, COUNT(*) AS n FROM t GROUP BY note",
         "groups of several keys": "SELECT ward, urgent, SUM(cost) AS s FROM t "
         "GROUP BY ward, urgent",
         "conditions and FILTER": "SELECT SUM(cost) FILTER (WHERE urgent) AS s FROM t "
@@ -70,17 +70,17 @@ FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
         "CASE, COALESCE, LEAST, GREATEST": "SELECT "
         "SUM(CASE WHEN urgent THEN cost ELSE 1 END) AS c, "
         "SUM(COALESCE(LEAST(cost, 40), 0)) AS l FROM t",
-        "parts of days": "SELECT MONTH(day) AS m, DAYOFWEEK(day) AS w, COUNT(*) AS n FROM t "
+        "parts of dates": "SELECT MONTH(day) AS m, DAYOFWEEK(day) AS w, COUNT(*) AS n FROM t "
         "GROUP BY m, w",
         "starts of months": "SELECT DATE_TRUNC('month', day) AS m, SUM(cost) AS s FROM t "
         "GROUP BY m",
-        "texts": "SELECT UPPER(SUBSTR(note, 1, 1)) AS k, SUM(LEAST(LENGTH(note), 3)) AS s FROM t "
+        "strings": "SELECT UPPER(SUBSTR(note, 1, 1)) AS k, SUM(LEAST(LENGTH(note), 3)) AS s FROM t "
         "GROUP BY k",
         "casts": "SELECT SUM(LEAST(GREATEST(CAST(SUBSTR(note, 2) AS INT), 0), 9)) AS c, "
         "SUM(CAST(urgent AS INT)) AS u FROM t",
         "HAVING, ORDER BY, LIMIT": "SELECT ward, AVG(cost) AS m FROM t GROUP BY ward "
         "HAVING COUNT(*) > 5 ORDER BY m DESC LIMIT 3",
-        "private selection": "SELECT ward FROM t GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 2",
+        "private choice of the largest groups": "SELECT ward FROM t GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 2",
         "joins with public tables": "SELECT ward, SUM(beds) AS s FROM t JOIN wards ON ward = name "
         "GROUP BY ward",
         "left joins with public tables": "SELECT ward, COUNT(*) AS n, SUM(beds) AS s FROM t "
@@ -89,9 +89,9 @@ FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
         "JOIN labs ON t.pid = labs.pid GROUP BY ward",
         "left joins of two private tables": "SELECT COUNT(*) AS n, AVG(level) AS m FROM t "
         "LEFT JOIN labs ON t.pid = labs.pid",
-        "statistics of each unit": "SELECT AVG(s) AS m FROM "
+        "statistics per unit": "SELECT AVG(s) AS m FROM "
         "(SELECT pid, SUM(cost) AS s FROM t GROUP BY pid)",
-        "joins of units": "SELECT ward, AVG(k) AS m FROM t JOIN (SELECT pid, COUNT(*) AS k FROM t "
+        "joins with statistics per unit": "SELECT ward, AVG(k) AS m FROM t JOIN (SELECT pid, COUNT(*) AS k FROM t "
         "GROUP BY pid) AS p ON t.pid = p.pid GROUP BY ward",
     }
 )
