@@ -77,7 +77,7 @@ class Exponential(Selector):
         disjoint groups, all choices together cost as much as one.
         """
         if scores.shape != weights.shape or not (weights > 0).any(axis=1).all():
-            # Privacy: omit the number of scores, which may be data, here and below.
+            # Privacy: omit the number of scores, which may be data, here and in `choose_interval`.
             raise BadDeclaration(
                 "`weights` must have one entry per score, with at least one greater than 0 in each "
                 "row."

@@ -28,10 +28,10 @@ class Gaussian:
     Law:     P(Z = z) = Phi((z + 1/2) / sigma) - Phi((z - 1/2) / sigma), independent for each
              number, with sigma = s / mu where s is the sensitivity in grid steps.
     Claim:   mu-Gaussian DP; for a given epsilon and delta, sigma is minimal up to rounding.
-    Why:     let N be normal noise. On integers x + round(N) = round(x + N), a function of the
-             output x + N of the Gaussian mechanism, whose trade-off curve between inputs at
-             distance s is that of N(0, 1) against N(mu, 1). delta increases in mu, and we use the
-             largest allowed mu.
+    Why:     let N be normal noise. On integers, x + round(N) = round(x + N). This is a function of
+             x + N, the output of the Gaussian mechanism. The trade-off curve of that mechanism,
+             between inputs at distance s, is the curve of N(0, 1) against N(mu, 1). delta increases
+             in mu, and we use the largest allowed mu.
     Source:  [DRS22], [BW18]; sampled exactly, see noise/sampler.py.
     Checked: tests/mechanisms/test_gaussian.py (law), tests/audit/test_claims.py (claim).
 
@@ -84,7 +84,7 @@ class Gaussian:
         return self.grid.add_noise(self.noise, x, entropy)
 
     def interval(self, confidence: Number = 0.95) -> tuple[Any, Any]:
-        """Return the narrowest symmetric range that contains the noise of one number."""
+        """Return the narrowest symmetric range that contains the noise with this confidence."""
         return self.grid.interval(self.noise, probability("confidence", confidence, zero=False))
 
 

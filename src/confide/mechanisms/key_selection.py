@@ -38,9 +38,9 @@ class KeySelection:
              and k' are at most L. With probability (1 - p)^k for the first dataset and (1 - p)^k'
              for the second, none of these keys is selected, independently of the rest, and then
              the output is that of the histogram. Both probabilities are at least 1 - d. So each
-             output distribution is a mixture of the
-             histogram's, with weight 1 - d, and another one, with weight d. The two histograms'
-             output distributions satisfy epsilon-DP (or mu-Gaussian DP).
+             output distribution is a mixture of the histogram's, with weight 1 - d, and another
+             one, with weight d. The two histograms' output distributions satisfy epsilon-DP (or
+             mu-Gaussian DP).
     Source:  [KKMN09], [DVGM22]; the bound for L > 1 is argued above.
     Checked: tests/mechanisms/test_key_selection.py (law, exact delta for small cases),
              tests/audit/test_claims.py (claim).
@@ -78,8 +78,8 @@ class KeySelection:
     def loss(self) -> ApproximateLoss:
         """The privacy loss of one release.
 
-        Its delta is the one that the integer threshold actually achieves, which may be below the
-        requested one.
+        Its failure probability is the one that the integer threshold actually achieves, which may
+        be below the requested delta.
         """
         failure = probability_above(
             lambda: _single_unit_release_probability(self.noise, self.threshold, self.keys_per_unit)
