@@ -44,10 +44,10 @@ _MAX_TIMES = (1 << 63) - 1
 
 
 def compose(losses: Iterable[Loss]) -> Loss:
-    """Return the loss of all these uses together, in any order.
+    """Return the loss of several uses together, given the loss of each use, in any order.
 
-    ``compose([x] * n)`` equals ``repeat(x, n)``. Losses inside a composed loss count one by one.
-    Without any losses, the result is the zero loss.
+    ``compose([x] * n)`` equals ``repeat(x, n)``. A composed loss counts as its parts. Without any
+    losses, the result is the zero loss.
 
     >>> from confide.loss import PureLoss
     >>> compose([PureLoss(1), PureLoss(2)]).epsilon
@@ -83,7 +83,10 @@ def _parts(core: Loss) -> tuple[tuple[Loss, int], ...]:
 
 
 def _merge(counts: Counter[Loss]) -> tuple[tuple[Loss, int], ...]:
-    """Merge the losses that add up exactly: Gaussian losses, and Renyi losses of the same order."""
+    """Return sorted losses with their numbers of uses, after merging losses that add up exactly.
+
+    These are Gaussian losses, and Renyi losses of the same order.
+    """
     mu_squared = Fraction(0)
     renyi: dict[Fraction, Fraction] = {}
     merged: list[tuple[Loss, int]] = []
@@ -109,7 +112,7 @@ class ComposedLoss(Loss):
     """The loss of several uses together, created by `compose` and `repeat`.
 
     ``parts`` contains each loss with the number of its uses, in sorted order. ``failure`` is the
-    sum of all failures. With a failure above 0, `mu` and `renyi` are infinite.
+    sum of all failures, at most 1. If it is above 0, `epsilon`, `mu`, and `renyi` are infinite.
 
     Claim:   epsilons, squares of mu, and Renyi divergences of the parts add up. Delta at epsilon,
              and epsilon at delta, are the smallest bounds that follow from these three sums, or
@@ -197,13 +200,14 @@ def group(loss: Loss, size: int) -> Loss:
 
     Claim:   for k = ``size`` units, epsilon becomes k epsilon for a pure, Laplace, or
              bounded-range loss; the steps of a Laplace loss become k steps, and mu of a Gaussian
-             one becomes k mu. With a failure, the group has k epsilon and the failure probability
-             failure (exp(k epsilon) - 1) / (exp(epsilon) - 1).
+             one becomes k mu. In a composed loss, this happens to each part. With a failure, the
+             group has k epsilon and the failure probability
+             failure (exp(k epsilon) - 1) / (exp(epsilon) - 1), or k failure if epsilon is 0.
     Why:     go from one database to the other in k steps, each between neighboring databases.
              Log-ratios, and the lengths of the intervals that contain them, add up; so do the
              changes of an input. The power 1 - beta of a test is the false alarm rate of the next
-             step, so Gaussian shifts add up. For an event, apply
-             P_k <= exp(epsilon) P_(k-1) + failure k times.
+             step, so Gaussian shifts add up. With a failure, the probability P_k of an event after
+             k steps is at most exp(epsilon) P_(k-1) + failure; apply this k times.
     Source:  [DR14] Theorem 2.2, [DRS22]; docs/proofs/loss-filters.md.
     Checked: tests/loss/test_group_losses.py.
 

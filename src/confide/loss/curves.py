@@ -1,9 +1,10 @@
 """Exact privacy curves of noise distributions, and conversions of Renyi losses.
 
-Pure and Laplace losses use the curve of two-sided geometric noise on one integer: P is the
-distribution of Z and Q that of Z + s, where s is ``steps``, P(Z = z) is proportional to q^|z| over
-the integers, and q = exp(-epsilon / s). With s = 1 the likelihood ratio takes only the values
-exp(epsilon) and exp(-epsilon): this is randomized response, the worst of all epsilon-DP pairs.
+Pure and Laplace losses use the curve of two-sided geometric noise Z on one integer. P(Z = z) is
+proportional to q^|z| over the integers, with q = exp(-epsilon / s) and s = ``steps``. P is the
+distribution of Z, and Q the distribution of Z + s. With s = 1 the likelihood ratio takes only the
+values exp(epsilon) and exp(-epsilon): this is randomized response, the worst of all epsilon-DP
+pairs.
 """
 
 import math
@@ -52,7 +53,7 @@ __all__ = [
 def gaussian_delta(mu_squared: Fraction, epsilon: Fraction) -> Fraction:
     """Return the smallest delta of Gaussian noise at ``epsilon``, rounded up.
 
-    The rounding adds less than one part in 2**60.
+    The rounding adds less than one part in 2**60. A delta below 2**-4096 becomes 2**-4096.
 
     Law:     P = N(mu, 1) against Q = N(0, 1), mu = sqrt(mu_squared).
     Claim:   sup over events S of P(S) - exp(epsilon) Q(S) equals
@@ -149,12 +150,12 @@ def geometric_delta(epsilon: Fraction, steps: int, start: Fraction) -> Fraction:
 
 @lru_cache(maxsize=1 << 14)
 def renyi_at(epsilon: Fraction, steps: int, order: Fraction) -> Fraction:
-    """Return the Renyi divergence of geometric noise of ``order`` above 1, rounded up.
+    """Return the Renyi divergence of geometric noise at ``order`` (above 1), rounded up.
 
     Claim:   with a = order, D the divergence, and r = q^(2a-1), exp((a - 1) D) equals
              (q^((1-a)s) + q^(as)) / (1 + q) + q^((1-a)s) (1 - q) (r - r^s) / ((1 + q) (1 - r)).
-    Why:     sum P(y)^a Q(y)^(1-a) over y <= 0, over y >= s, and over the s - 1 values between;
-             each of the three is a geometric series.
+    Why:     exp((a - 1) D) is the sum of P(y)^a Q(y)^(1-a) over all y. Split it into y <= 0,
+             y >= s, and the s - 1 values between; each of the three is a geometric series.
     Source:  [Mir17] for s = 1; otherwise docs/proofs/loss-laplace.md.
     Checked: tests/loss/test_geometric_curve.py.
     """
@@ -249,7 +250,7 @@ def delta_from_renyi(order: Fraction, divergence: Fraction, epsilon: Fraction) -
 def renyi_for(order: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return the greatest divergence at ``order`` that implies (epsilon, delta)-DP, rounded down.
 
-    The result is 0 if the order is too small for the delta.
+    The result is 0 if the order is too small for this epsilon and delta.
 
     Claim:   a mechanism of at most this divergence at ``order`` is (epsilon, delta)-DP.
     Why:     the formula of `epsilon_from_renyi`, solved for r.
@@ -262,18 +263,21 @@ def renyi_for(order: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def _allowance(order: Fraction, delta: Fraction) -> arb:
-    """Return a ball around the greatest divergence minus epsilon, which depends on delta only."""
+    """Return a ball around r - epsilon for the greatest divergence r that `renyi_for` allows.
+
+    This difference does not depend on epsilon.
+    """
     size = ball(order).log()
     return size - ball(order - 1).log() + (ball(delta).log() + size) / ball(order - 1)
 
 
 @lru_cache(maxsize=256)
 def best_order(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return the order at which the most Gaussian answers fit into (epsilon, delta).
+    """Return nearly the order at which the most Gaussian answers fit into (epsilon, delta).
 
     Every order is valid, so the choice needs no proof. It is computed with balls, so that it is
     the same on every machine. A divergence of r at order a suffices for Gaussian answers with a
-    total mu^2 of 2 r / a, so the best order maximizes r / a.
+    total mu^2 of 2 r / a, so the result maximizes r / a over the orders tried.
     """
 
     def room(order: Fraction) -> Fraction:

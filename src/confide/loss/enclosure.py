@@ -72,17 +72,17 @@ def probability_above(real: Callable[[], arb]) -> Fraction:
 
 
 def shorten_up(value: Fraction) -> Fraction:
-    """Return the smallest dyadic number of 64 bits that is at least ``value`` (positive)."""
+    """Return ``value`` (positive), rounded up to a dyadic number of 64 or 65 bits."""
     return -_shorten(-value, value)
 
 
 def shorten_down(value: Fraction) -> Fraction:
-    """Return the greatest dyadic number of 64 bits that is at most ``value`` (positive)."""
+    """Return ``value`` (positive), rounded down to a dyadic number of 64 or 65 bits."""
     return _shorten(value, value)
 
 
 def _shorten(signed: Fraction, size: Fraction) -> Fraction:
-    """Return ``signed`` rounded down to 64 bits; ``size`` is its absolute value."""
+    """Return ``signed`` rounded down to 64 or 65 bits; ``size`` is its absolute value."""
     exponent = size.numerator.bit_length() - size.denominator.bit_length() - _SHORT_BITS
     unit = Fraction(2) ** exponent
     return (signed / unit).__floor__() * unit
@@ -92,7 +92,8 @@ def last_dyadic(holds: Callable[[Fraction], bool]) -> Fraction:
     """Return nearly the greatest number for which ``holds`` is true.
 
     ``holds`` must change from true to false once as its argument grows. It was evaluated at the
-    result, which is below the point of the change by at most one part in 2**62.
+    result, and is true there. The result is below the point of the change by at most one part in
+    2**62.
     """
     exponent = _last_exponent(holds)
     found = Fraction(2) ** exponent
@@ -107,7 +108,8 @@ def first_dyadic(holds: Callable[[Fraction], bool]) -> Fraction:
     """Return nearly the smallest number for which ``holds`` is true.
 
     ``holds`` must change from false to true once as its argument grows. It was evaluated at the
-    result, which is above the point of the change by at most one part in 2**62, or is 2**-128.
+    result, and is true there. The result is above the point of the change by at most one part in
+    2**62, or is 2**-128.
     """
     if holds(_MIN_DYADIC):
         return _MIN_DYADIC
@@ -135,8 +137,8 @@ def _last_exponent(holds: Callable[[Fraction], bool]) -> int:
 def normal_tail(point: arb) -> arb:
     """Return a ball around P(X > point), for X standard normal.
 
-    Why: erfc is decreasing, so its values at the two ends of a ball enclose those between. Its
-    value for the ball itself would be far too wide where the tail is thin.
+    Why: erfc is decreasing, so its values at the two ends of a ball enclose all values between.
+    Evaluating erfc on the ball itself would give a far too wide ball where the tail is thin.
     """
     scaled = point / arb(2).sqrt()
     return scaled.lower().erfc().union(scaled.upper().erfc()) / 2

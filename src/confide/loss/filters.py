@@ -132,7 +132,7 @@ class Filter:
             BudgetExceeded: the request exceeds the remaining budget; this filter is unchanged.
         """
         units = self.spent.units + _read_share("share", share).units
-        # Privacy: compare exact numbers, both times, before granting anything.
+        # Privacy: compare exact numbers, for the share and for delta, before granting anything.
         if units > UNITS:
             cost, left = share.fraction, self.left.fraction
             shown = f"{_format(100 * cost, _ROUND_UP)}% of the budget"
@@ -268,7 +268,8 @@ def auto_filter(
 ) -> Filter:
     """Return the filter for a budget.
 
-    With ``accounting="auto"`` it is pure if delta is 0, else Gaussian.
+    With ``accounting="auto"`` it is pure if delta is 0, else Gaussian. ``delta_aside`` is the part
+    of delta reserved for failures; a pure filter reserves all of delta.
 
     >>> type(auto_filter(1, 1e-6)).__name__
     'GaussianFilter'
@@ -324,5 +325,5 @@ def _budget_exceeded(
 
 
 def _format(value: Fraction, context: Context) -> str:
-    """Return ``value`` with six digits, rounded up for a cost or down for a remaining budget."""
+    """Return ``value`` with six significant digits, rounded as ``context`` specifies."""
     return str(context.divide(Decimal(value.numerator), Decimal(value.denominator)))

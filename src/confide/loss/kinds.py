@@ -63,10 +63,10 @@ class PureLoss(Loss):
 
 @dataclass(frozen=True, slots=True, init=False)
 class LaplaceLoss(Loss):
-    """The loss of an integer with discrete Laplace noise, changed by at most ``steps`` per unit.
+    """The loss of releasing one integer with discrete Laplace noise.
 
-    It applies to a single integer. If one unit changes several integers released together, use
-    `PureLoss`, with an epsilon that covers the sum of these changes.
+    One unit changes the integer by at most ``steps``. If one unit changes several integers that are
+    released together, use `PureLoss`, with an epsilon that covers the sum of these changes.
 
     Law:     P(Z = z) is proportional to exp(-|z| / b) over the integers, b = steps / epsilon; the
              input changes by an integer of at most ``steps``.
@@ -104,7 +104,8 @@ class BoundedRangeLoss(Loss):
 
     Law:     an example is the exponential mechanism that is epsilon-DP by the usual analysis.
     Claim:   mu = 2 Phi^-1(1 / (1 + exp(-epsilon / 2))); Renyi divergence at most
-             order epsilon^2 / 8; delta(x) = (1 - exp((x - epsilon) / 2))^2 / (1 - exp(-epsilon)).
+             order epsilon^2 / 8; delta(x) = (1 - exp((x - epsilon) / 2))^2 / (1 - exp(-epsilon))
+             for x < epsilon, else 0.
     Why:     let the log-ratios be in [t - epsilon, t]. A pair whose log-ratio takes only the two
              ends of this interval is at least as easy to distinguish. The delta of that two-point
              pair is greatest at t = (x + epsilon) / 2, its mu at t = epsilon / 2. The Renyi bound

@@ -4,7 +4,7 @@ The *privacy loss* here is the random log-ratio x = ln(P(y) / Q(y)) of an output
 Each mechanism's pair (P, Q) is replaced by a discrete pair that is at least as easy to distinguish,
 and whose privacy loss takes values on one common grid. Fourier transforms yield the distribution of
 the sum of these privacy losses. Before them, all probabilities are multiplied by exp(theta x) (a
-*tilt* by theta), so that the relevant tail has most of the mass. So rounding errors are small
+*tilt* by theta), so that the relevant tail has most of the mass. Rounding errors are then small
 compared with delta, however small delta is. Each transform has a bound on its rounding errors,
 which is added to delta.
 """
@@ -307,7 +307,8 @@ def _discretize_all(parts: Parts, tail: Fraction) -> _Grid | None:
 def _tail(parts: Parts, small: Fraction, height: Callable[[_Grid, float], float]) -> "_Tail | None":
     """Return the tail of the batch, tilted by about the theta that minimizes ``height``.
 
-    Every tilt gives a valid bound.
+    Every tilt gives a valid bound. ``height`` approximates the bound, as ln delta or as epsilon.
+    The grid of a part with infinite epsilon ends where its uses together have delta = ``small``.
     """
     grid = _discretize_all(parts, small)
     if grid is None:
@@ -370,7 +371,7 @@ class _Tail:
 
 
 def _sum_up(grid: _Grid, theta: float) -> _Tail | None:
-    """Return the tail of the sum, or None if the error bounds are too large."""
+    """Return the tail of the sum; None if there are no parts or the error bounds are too large."""
     tilted = [_tilt(part, theta, grid.step) for part in grid.lattices]
     mean = sum(n * t.mean for t, n in zip(tilted, grid.times, strict=True))
     deviation = math.sqrt(sum(n * t.variance for t, n in zip(tilted, grid.times, strict=True)))

@@ -32,7 +32,8 @@ class Loss:
     The properties and methods that return a `Bound` are exact or rounded up; those that return a
     ``float`` give the same numbers for display, rounded up. Every subclass implements `renyi_above`
     and `delta_above`. It also overrides `epsilon` and `mu_squared` if it can bound them. Their
-    default, infinity, claims nothing.
+    default, infinity, claims nothing. A *failure* is an event, of small probability, after which a
+    loss guarantees nothing; most losses have none.
     """
 
     __slots__ = ()
@@ -49,12 +50,12 @@ class Loss:
 
     @property
     def failure(self) -> Fraction:
-        """The probability that the guarantee of `core` fails."""
+        """An upper bound on the probability of a failure; 0 if this loss cannot fail."""
         return Fraction(0)
 
     @property
     def core(self) -> "Loss":
-        """The guarantee that holds except with probability `failure`."""
+        """The loss if there is no failure; this loss itself if it cannot fail."""
         return self
 
     def renyi_above(self, order: Fraction) -> Bound:
@@ -74,11 +75,11 @@ class Loss:
 
     @property
     def mu(self) -> float:
-        """The parameter of Gaussian differential privacy.
+        """The parameter of Gaussian differential privacy, rounded up.
 
         No test distinguishes neighboring databases better than the best test distinguishes N(0, 1)
-        from N(mu, 1). `mu` is infinite if the guarantee may fail, because no Gaussian curve covers
-        that.
+        from N(mu, 1). `mu` is infinite if no such number is known, or if the loss can fail, because
+        no Gaussian curve covers a failure.
         """
         square = self.mu_squared
         if not isinstance(square, Fraction):
@@ -87,7 +88,7 @@ class Loss:
             return float_above(ball(square).sqrt())
 
     def renyi(self, alpha: object) -> float:
-        """Return the Renyi divergence of order ``alpha``, rounded up."""
+        """Return an upper bound on the Renyi divergence of order ``alpha``."""
         return _float_above(self.renyi_above(read_order("alpha", alpha)))
 
     def delta(self, epsilon: object) -> float:

@@ -62,7 +62,10 @@ class Share:
 
     @classmethod
     def ceil(cls, value: Fraction) -> "Share":
-        """Return the smallest share that covers the exact fraction ``value``."""
+        """Return the smallest share that covers the exact fraction ``value``.
+
+        If none does, the result is the largest share, which exceeds every budget.
+        """
         exact = non_negative("share", value)
         return cls(min(-(-exact.numerator * UNITS // exact.denominator), _MAX_UNITS))
 

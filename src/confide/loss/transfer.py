@@ -69,7 +69,9 @@ def pure_transfer_published(tau: float, rows: int) -> float:
 
 
 def approximate_transfer(tau: float, beta: float) -> tuple[float, float, float]:
-    """Return (epsilon, ln delta, rows) that keep one (epsilon, delta)-DP chosen query within tau.
+    """Return (epsilon, ln delta, rows) for which one (epsilon, delta)-DP chosen query is accurate.
+
+    Its error is below tau, except with probability beta.
 
     Claim:   epsilon <= tau / 4, delta <= (beta / 8)^(4 / tau) and rows >= 48 ln(8 / beta) / tau^2
              give P(|mean - truth| >= tau) <= beta.
@@ -83,14 +85,14 @@ def approximate_transfer(tau: float, beta: float) -> tuple[float, float, float]:
 
 
 def max_information(epsilon: float, rows: int, failure: float = 0.0) -> float:
-    """Return the max-information, in nats, between the rows and an epsilon-DP output.
+    """Return a bound k on the max-information, in nats, between the rows and an epsilon-DP output.
 
-    Claim:   P(S in R(Y)) <= e^k P(S in R(y)) + failure with k = epsilon rows for failure = 0 and
-             any distribution of S; for independent rows k = rows epsilon^2 / 2
-             + epsilon sqrt(rows ln(2 / failure) / 2).
-    Why:     changing all rows one by one changes P(y | S) by at most e^(epsilon rows), and some S'
-             has P(y | S') <= P(y). The second bound is from the source. Both are *upper* bounds
-             on the dependence, never lower ones.
+    Claim:   P(S in R(Y)) <= e^k P(S' in R(Y)) + failure, where S' has the distribution of S and is
+             independent of Y. For failure = 0 and any distribution of S, k = epsilon rows; for
+             independent rows, k = rows epsilon^2 / 2 + epsilon sqrt(rows ln(2 / failure) / 2).
+    Why:     changing all rows one by one changes P(y | S) by a factor of at most
+             e^(epsilon rows), and some sample has a probability of y of at most P(y). The second
+             bound is from the source. Both are *upper* bounds on the dependence, never lower ones.
     Source:  [DFHPRR15b].
     Checked: tests/loss/test_transfer.py.
     """
@@ -197,7 +199,7 @@ def gaussian_transfer(
 
     Claim:   tau = w + z, with w of `information_transfer` at split * beta; z bounds all noise
              values except with probability (1 - split) beta.
-    Why:     the answers alone determine which answer is farthest from the truth, which is fixed.
+    Why:     the truth is fixed, so the answers alone determine which answer is farthest from it.
              So that answer's query is chosen with no more information than the answers carry.
     Source:  [RRSSTW20] with split = 1/2.
     Checked: tests/loss/test_transfer.py, tests/holdout/test_analysts.py.
