@@ -129,6 +129,25 @@ def test_from_signing_in_to_an_empty_budget(
     assert [] == complaints
 
 
+def test_a_high_cost_is_confirmed_by_another_click(
+    spending_guard: None, served: tuple[House, str], context: BrowserContext, complaints: list[str]
+) -> None:
+    """Above the owner's limit, the first click asks to confirm the price, and the second pays."""
+    house, address = served
+    page = context.new_page()
+    sign_in(page, address, house.ana)
+    preview(page, amount="30%")
+    page.click("#preview .pay")
+    page.wait_for_selector("#outcome .refusal")
+    assert "needs confirmation" in page.inner_text("#outcome .refusal")
+    assert 0 == house.curator.budget.spent.share
+
+    page.click("#outcome .pay")
+    page.wait_for_selector("#answer .chart[data-drawn]")
+    assert "3/10" == str(house.curator.budget.spent.share)
+    assert [] == complaints
+
+
 def test_the_slider_previews_and_spends_nothing(
     served: tuple[House, str], context: BrowserContext, complaints: list[str]
 ) -> None:

@@ -205,9 +205,13 @@ def test_the_owner_page_can_give_the_right(house: House) -> None:
     assert 1 == sum(token["may_confirm"] for token in listed)
 
 
-def test_tokens_of_the_first_layout_cannot_confirm(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_tokens_of_the_first_layout_cannot_confirm(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     """Opening an older token table upgrades it; its tokens stay valid and cannot confirm."""
-    path = tmp_path / "ledger.db"
+    is_file = kind == "sqlite"
+    path = tmp_path / "ledger.db" if is_file else request.getfixturevalue("postgres").create()
     before = open_tables(path)
     token, _ = TokenStore(before).make("ana", may_confirm=True)
     before.change(
