@@ -47,7 +47,10 @@ MAX_MEAN_ERROR: Final = 1e-10
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The remaining queries and overfits of a session; None means no limit."""
+    """The remaining queries and overfits of a session; None means no limit.
+
+    An *overfit* is a query whose guess was wrong.
+    """
 
     queries: int | None
     overfits: int | None
@@ -66,8 +69,9 @@ class Guarantee:
 
     ``holds`` is whether the theorem guarantees the requested tau for ``n`` rows, except with
     probability ``beta``; without a request, any tau below 1 suffices. ``tau`` is the requested one
-    if it is guaranteed, else the smallest that the theorem guarantees. ``loss`` is the privacy loss
-    of the session, or None if the session promises only validity.
+    if it is guaranteed, else the smallest that the theorem guarantees. It is None if the theorem is
+    about intervals only. Without a theorem, ``holds`` is false, and ``tau`` and ``beta`` are None.
+    ``loss`` is the privacy loss of the session, or None if the session promises only validity.
     """
 
     holds: bool
@@ -93,9 +97,9 @@ class Guarantee:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryBatch:
-    """Queries in order, each with its mean over the holdout's rows and the guess for that mean.
+    """Queries in order, each with its mean over the holdout's rows and a guess for that mean.
 
-    ``is_binary`` is whether all values are 0 or 1.
+    ``guesses`` is None if there are none. ``is_binary`` is whether all values are 0 or 1.
     """
 
     means: Floats
@@ -113,8 +117,8 @@ class QueryBatch:
 class Outcomes:
     """Answers in order, each with the bounds that it implies for the mean over the rows.
 
-    ``overfit`` is a mask of the queries whose guess was wrong. ``nats`` are the levels of the
-    confidence intervals; see `intervals`.
+    ``overfit`` is a mask of the overfits. ``nats`` are the levels of the confidence intervals; see
+    `intervals`.
     """
 
     values: Floats
@@ -130,7 +134,7 @@ class Outcomes:
         return replace(self, values=1 - self.values, low=1 - self.high, high=1 - self.low)
 
     def bracket(self, index: int) -> Bracket:
-        """Return the bounds that one answer implies for the mean."""
+        """Return the bounds that one answer implies for the mean, including numerical errors."""
         return Bracket(
             float(self.low[index]) - MAX_MEAN_ERROR,
             float(self.high[index]) + MAX_MEAN_ERROR,
@@ -167,9 +171,10 @@ class Bounded(Protocol):
 def state_guarantee(
     method: Bounded, what: str, extent: str, source: str, loss: Loss | None = None
 ) -> Guarantee:
-    """Return the guarantee that ``what`` is within the method's tau, for the queries of ``extent``.
+    """Return the guarantee that ``what``, such as "every answer", is within the method's tau.
 
-    A tau of 1 or more is vacuous, because all answers lie in [0, 1].
+    ``extent`` describes for how many queries and rows. A tau of 1 or more is vacuous, because all
+    answers lie in [0, 1].
     """
     kept, wanted = method.tau, method.wanted
     holds = kept < 1 if wanted is None else kept <= wanted * (1 + COMPARISON_SLACK)

@@ -42,7 +42,7 @@ class Metric:
     ``values`` computes these values from labels and predictions. ``low`` and ``high`` are the
     metric's values at means of 0 and 1. ``is_loss`` is whether smaller is better, ``is_binary``
     whether every value is 0 or 1, and ``is_paired`` whether values belong to pairs of rows.
-    ``wants`` is the estimator's method: predict, predict_proba or decision_function. ``positive``
+    ``wants`` is the estimator's method: predict, predict_proba, or decision_function. ``positive``
     is the label that counts as 1, and ``kinds`` are the NumPy kinds of labels that the metric can
     read (empty for all); both are known before a row is read. ``accepts`` raises BadDeclaration for
     bad predictions, without reading labels.
@@ -88,7 +88,7 @@ def _different_rows(labels: Array, predictions: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Brier:
-    """The squared difference between a predicted probability and the row's label, as 0 or 1."""
+    """The squared difference between a predicted probability and 1 (0 for a negative label)."""
 
     positive: object = 1
 
@@ -102,9 +102,12 @@ class _Brier:
 class _Auc:
     """A value for each pair of a positive and a negative row: 1 if the positive row ranks higher.
 
-    Why: a tie has the value 1/2. Given the labels, rows are independent. The labels and the order
-         of the rows alone determine the pairs, and no two pairs share a row. So the values are
-         independent, and the expectation of each is the AUC.
+    A tie has the value 1/2. The first positive row is paired with the first negative row, and so
+    on; remaining rows are not used.
+
+    Why: given the labels, rows are independent. The labels and the order of the rows alone
+         determine the pairs, and no two pairs share a row. So the values are independent, and the
+         expectation of each is the AUC.
     """
 
     positive: object = 1
@@ -337,9 +340,9 @@ FALLBACK_METHODS: Final = {"decision_function": ["predict_proba"]}
 
 
 def predict_column(estimator: Any, rows: Any, metric: Metric) -> Any:
-    """Return the estimator's prediction for each row: a label, a number, or a probability.
+    """Return the estimator's prediction for each row: a label, a number, or a decision value.
 
-    A probability is that of the positive class.
+    If the metric needs a probability, it is the probability of the positive class.
     """
     method = _find_method(estimator, metric)
     if method == "predict":
@@ -355,8 +358,8 @@ def predict_column(estimator: Any, rows: Any, metric: Metric) -> Any:
 def _find_method(estimator: Any, metric: Metric) -> str:
     """Return the name of the estimator's method that the metric needs.
 
-    Probabilities rank rows as well as a decision function does. For an estimator that is not a
-    classifier, the method is predict.
+    Probabilities rank rows as well as a decision function does. For an estimator without such a
+    method that is not a classifier, the method is predict.
     """
     methods = [metric.wants, *FALLBACK_METHODS.get(metric.wants, [])]
     found = [method for method in methods if getattr(estimator, method, None) is not None]

@@ -147,8 +147,9 @@ class MemoryStore:
 class FileStore:
     """A store in a SQLite file, which outlives the process and which several processes can share.
 
-    The file contains counts and, for Thresholdout, the noisy threshold. If that threshold leaked,
-    accepted guesses would no longer be free, so only the file's owner may read it.
+    The file contains the session's terms and progress, including the noisy threshold of
+    Thresholdout. If that threshold leaked, accepted guesses would no longer be free. So a new file
+    can be read by its owner only.
     """
 
     __slots__ = ("_name", "_path")
@@ -165,7 +166,7 @@ class FileStore:
             raise BadDeclaration(f"`ledger` must be in a folder that exists; got {str(path)!r}.")
 
     def open(self, terms: str, start: Progress) -> None:
-        """Start the session, or resume the one with this name."""
+        """Start the session, or resume the one with this name; refuse other terms."""
         if not self._path.exists():
             with self._faults():
                 os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -265,7 +266,7 @@ def check_curator(curator: "Curator", method: Method) -> Loss:
 
 
 class LedgerStore:
-    """A store in a curator's ledger, with one record for each step of the session.
+    """A store in a curator's ledger, with a charge and an answer for each step of the session.
 
     Opening the session is step 0, which is charged with the loss of the whole session. Each change
     of the progress is a later step, which costs nothing more. A step is found by its key. The
@@ -275,11 +276,11 @@ class LedgerStore:
              between, stay within the curator's budget. No two answers of the session come from the
              same step, even if several processes share the session or one of them crashes. If the
              ledger is rolled back to an older copy, this is detected as for any other answer.
-    Why:     the session's loss is fixed in advance and bounds what an analyst learns who sees all
-             other answers too, and the filter is valid for concurrent sessions. The result of a
-             step is shown only after its commit. A second commit of the same step is refused, and
-             its random draw is discarded unseen. Steps are ordinary records of the chain, so the
-             anchor covers them.
+    Why:     the session's loss is fixed in advance. It bounds what an analyst learns from the
+             session, even if the analyst sees all other answers too, and the filter is valid for
+             concurrent sessions. The result of a step is shown only after its commit. A second
+             commit of the same step is refused, and its random draw is discarded unseen. Steps are
+             ordinary records of the chain, so the anchor covers them.
     Source:  [HSTVVXZ23], docs/proofs/loss-filters.md, docs/ledger.md.
     Checked: tests/holdout/test_curator.py.
     """
@@ -301,6 +302,7 @@ class LedgerStore:
         """Charge for the session and start it, or resume the one with this name.
 
         Raises:
+            BadDeclaration: the session was opened with other terms.
             BudgetExceeded: the session costs more than the remaining budget; nothing was read.
             ConfirmationRequired: the session costs more than the owner's limit for one query.
         """
@@ -372,7 +374,7 @@ class LedgerStore:
         return int(kept.noisy["step"]), Progress(**kept.noisy["progress"])
 
     def _identify(self, details: dict[str, object]) -> QueryIdentity:
-        """Return the identity of a step for the ledger, which no query outside the session has."""
+        """Return an identity for steps in the ledger, which no query outside the session has."""
         text = json.dumps({"holdout": self._name} | details)
         return QueryIdentity(text, "holdout", self._analyst, self._purpose)
 
@@ -394,7 +396,7 @@ class LedgerStore:
 def _step(number: int, progress: Progress) -> Payload:
     """Return a step as the ledger stores it.
 
-    # Privacy: progress may contain a secret, and exports show its hash. The 256 fresh random bits
-    # prevent an attacker from finding the secret by hashing every candidate.
+    # Privacy: progress may contain a secret, and exports show a hash of the step. The 256 fresh
+    # random bits prevent an attacker from finding the secret by hashing every candidate.
     """
     return {"step": number, "progress": asdict(progress), "blind": secrets.token_hex(32)}

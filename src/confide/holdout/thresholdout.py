@@ -88,7 +88,10 @@ class Thresholdout(StoredTerms):
         sigma: Number | None,
         epsilon: Number | None,
     ) -> "Thresholdout":
-        """Return a session with noise from ``sigma``, ``epsilon``, or the published theorem."""
+        """Return a session with noise from ``sigma``, ``epsilon``, or the published theorem.
+
+        Without ``sigma`` and ``epsilon``, the theorem gives the noise for ``tau``.
+        """
         if (sigma is not None) + (epsilon is not None) > 1:
             raise BadDeclaration("Method 'thresholdout' takes `sigma=` or `epsilon=`, not both.")
         if sigma is not None:
@@ -106,9 +109,10 @@ class Thresholdout(StoredTerms):
         return replace(session, threshold=session.choose_threshold(threshold))
 
     def choose_threshold(self, threshold: Number | None) -> Fraction:
-        """Return the given threshold, else one that guarantees tau, else one that rarely errs.
+        """Return the given threshold, else one that guarantees tau, if possible.
 
-        The last is three standard deviations of |mean - guess| plus noise for an honest query.
+        Otherwise, return one that rarely rejects a good guess: three standard deviations of the
+        difference between the means of an honest query, plus noise.
         """
         if threshold is not None:
             return positive("threshold", threshold)

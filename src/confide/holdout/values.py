@@ -1,4 +1,4 @@
-"""Rows of both sets, the values of queries on them, and means with a proven numerical error."""
+"""Training and holdout rows, the values of queries on them, and means with bounded errors."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -125,7 +125,10 @@ def guess_of(name: str, array: Array) -> float:
 
 
 def guesses_of(name: str, matrix: Array) -> Floats:
-    """Return the mean of each column on training rows, as guesses; only the means are checked."""
+    """Return the mean of each column on training rows, as guesses.
+
+    In a matrix of floats, only the means are checked, as in `guess_of`.
+    """
     if matrix.dtype.kind != "f":
         return means_of(name, matrix)
     means: Floats = _sum_columns(matrix) / len(matrix)
@@ -174,12 +177,12 @@ def _blocks(array: Array, height: int) -> Iterator[Array]:
 
 
 def _can_sum_in_lines(array: Array) -> bool:
-    """Return whether a column is contiguous and long enough to be summed in lines."""
+    """Return whether a column can be summed in lines: contiguous doubles, and enough of them."""
     return array.dtype == np.float64 and array.flags.c_contiguous and len(array) >= LINE_ROWS
 
 
-# Sums avoid matrix products. BLAS splits those over all cores and waits for the slowest, so a
-# single busy process can make them take 50 times as long.
+# Sums avoid matrix products. BLAS splits a product over all cores and waits for the slowest, so a
+# single busy process can make it take 50 times as long.
 #
 # Values are summed before they are checked, so a sum may overflow. The check reports bad values,
 # and NumPy's warning would only duplicate its error.
@@ -255,7 +258,7 @@ def _as_numbers(name: str, values: object) -> Array:
 
 
 def describe(thing: object) -> str:
-    """Return a description of a value that was passed instead of an array with one per row."""
+    """Return a description of an argument that should have been an array with one value per row."""
     if hasattr(thing, "predict"):
         return f"a {type(thing).__name__}, instead of its predictions, `model.predict(X)`"
     return f"a single {type(thing).__name__}"
@@ -270,7 +273,8 @@ class Rows:
     """The training rows or the holdout's rows, their number, and their labels, if any.
 
     ``block`` is what a query function gets: all rows, or the pair (X, y). ``features`` are the rows
-    without labels. All of them are None if only the number of rows is known.
+    without labels. All of them are None if only the number of rows is known. ``columns`` are the
+    names of the columns; for an array, a description of their number.
     """
 
     name: str
@@ -313,7 +317,10 @@ class Rows:
 
 
 def read_rows(name: str, given: Any, labels: str | None) -> Rows:
-    """Return rows from a DataFrame, a pair (X, y), an array, or a number of rows."""
+    """Return rows from a DataFrame, a pair (X, y), an array, or a number of rows.
+
+    ``labels`` is the column of a DataFrame that has the labels, if any.
+    """
     if isinstance(given, int | np.integer) and not isinstance(given, bool):
         return Rows(name, _size(name, int(given)))
     if isinstance(given, tuple):
