@@ -21,7 +21,7 @@ __all__ = ["import_late", "lazy_module", "require_extra", "require_package"]
 
 
 class _LazyModule(ModuleType):
-    """A stand-in for a module, which imports it when an attribute is read."""
+    """A stand-in for a module that is imported when one of its attributes is read."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self.__name__), name)
@@ -39,7 +39,7 @@ def lazy_module(name: str) -> Any:
 def import_late(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a ``__getattr__`` for ``package`` that imports some of its exports on first use.
 
-    ``homes`` has the module of each of these names.
+    ``homes`` maps each of these names to its module.
 
     >>> import_late("package", {"digits": "string"})("digits")
     '0123456789'

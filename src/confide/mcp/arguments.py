@@ -96,7 +96,7 @@ Watch = Annotated[int, Field(description="number of the session, from the tool w
 
 
 def show_percents(found: Any, *, down: bool = False) -> Any:
-    """Return a result with its shares in percent, the format in which agents pass them.
+    """Return a result with its budget shares in percent, the format in which agents pass them.
 
     Costs are rounded up and the remaining budget is rounded down, to a millionth of a percent.
 
@@ -159,7 +159,7 @@ def _optional(name: str, annotation: Any) -> Parameter:
 def _shared_type(listed: Sequence[Argument], *more: Any) -> Any:
     """Return the union of an argument's types in several statistics, and of the types ``more``.
 
-    Its description has all their descriptions, except those that another one begins with.
+    The descriptions of the argument are joined. One that begins another description is omitted.
     """
     kinds = dict.fromkeys(kind for argument in listed for kind in argument.kinds)
     helps = dict.fromkeys(argument.help for argument in listed)

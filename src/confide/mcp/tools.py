@@ -27,7 +27,10 @@ RequestBody = dict[str, Any]
 
 
 class ToolBackend(Protocol):
-    """Runs the tools' operations for one caller; all results are JSON values."""
+    """Runs the tools' operations for one caller; all results are JSON values.
+
+    Repeated queries, choices, batches, and estimates are free.
+    """
 
     def tables(self) -> dict[str, Any]:
         """Return the declared tables."""
@@ -38,7 +41,7 @@ class ToolBackend(Protocol):
         ...
 
     def history(self, limit: int) -> list[dict[str, Any]]:
-        """Return the caller's charges, newest first."""
+        """Return at most ``limit`` charges of the caller, newest first."""
         ...
 
     def preview(self, body: RequestBody) -> dict[str, Any]:
@@ -89,7 +92,7 @@ class HttpBackend:
         return self._connection.send("GET", "/v1/budget")
 
     def history(self, limit: int) -> list[dict[str, Any]]:
-        """Return the caller's charges, newest first."""
+        """Return at most ``limit`` charges of the caller, newest first."""
         return [entry for entry, _ in zip(self._connection.answers(), range(limit), strict=False)]
 
     def preview(self, body: RequestBody) -> dict[str, Any]:
@@ -127,7 +130,8 @@ class HttpBackend:
     def _post_idempotently(self, path: str, body: RequestBody) -> dict[str, Any]:
         """Return a route's response.
 
-        A random idempotency key keeps a retry from being charged again.
+        If the body has no idempotency key, it gets a random one, so that a retry by the connection
+        is not charged again.
         """
         return self._connection.send("POST", path, {"key": secrets.token_hex(16), **body})
 
@@ -170,7 +174,7 @@ def _unknown(given: str, schema: ArgumentSchemas) -> str:
 
 
 def _describe_problems(problems: Sequence[Any], schema: ArgumentSchemas) -> list[str]:
-    """Return a message for each malformed argument, with its description but not its value."""
+    """Return messages for the first malformed arguments, with descriptions but without values."""
     found: dict[str, str] = {}
     for problem in problems:
         argument = str(problem["loc"][0])
@@ -240,7 +244,7 @@ class _ToolRunner:
 
 
 def _add_free_tools(server: MCPServer[Any], runner: _ToolRunner) -> None:
-    """Add the tools that spend no budget."""
+    """Add the tools that spend nothing from the privacy budget."""
 
     @server.tool(description=descriptions.TABLES)
     async def list_tables(context: ToolContext) -> ToolResult:
