@@ -94,7 +94,8 @@ def read_schema(source: str | Path) -> dict[str, Kind | None]:
 def inspect_table(declared: Table | PublicTable) -> list[CheckFinding]:
     """Return the findings about a table, problems first.
 
-    If DuckDB does not read the table, only its declaration is checked, by opening it.
+    If DuckDB does not read the source, as for PostgreSQL, a private table is only opened, and a
+    public one is not checked. A public file is checked only for a format that DuckDB can read.
     """
     if scheme_of(declared.source) != FILE:
         return _check_by_opening(declared)
@@ -251,7 +252,10 @@ def _check_schema(declared: Table, names: Mapping[str, _StoredColumn]) -> Iterat
 
 
 def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterator[CheckFinding]:
-    """Yield a finding if a stored type cannot be read as declared, or has another kind."""
+    """Yield a finding if a stored type cannot be read as declared, or has another kind.
+
+    Integers that are declared as floats are not a finding.
+    """
     try:
         check_readable(named, name, declared, stored, CASTABLE_KINDS.get(base_type(stored)))
     except BadDeclaration as problem:
@@ -349,7 +353,7 @@ def _check_units(
 
 
 def _typed(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
-    """Return a stored value in its declared type, but not clipped; NULL if it cannot be read."""
+    """Return a stored value as declared (integers as doubles), unclipped; NULL if unreadable."""
     match declared:
         case Int() | Float() | Category(kind=Kind.INT):
             return without_nan(try_cast(raw, "DOUBLE"))

@@ -39,7 +39,7 @@ BYTE_ORDER_MARKS: Final = {
 IS_FILLED: Final = f'LOWER(TRIM("{{}}")) NOT IN {("", *MISSING)}'
 """The SQL condition that a cell is neither empty nor a string such as NA.
 
-Such a cell is counted as unread if it becomes NULL. In a text column, none does.
+A cell that meets it is counted as unread if it becomes NULL, which never happens in a text column.
 """
 TRANSLITERATION: Final = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss", "€": "eur"}
@@ -73,7 +73,8 @@ def convert_csv(path: Path, target: Path) -> Copy:
     """Write a copy of a CSV file as Parquet, and return a description of the copy.
 
     Raises:
-        BadDeclaration: the target exists, or a file cannot be read or written.
+        BadDeclaration: the target is not a new .parquet file, the source has no column names, or a
+            file cannot be read or written.
     """
     _check_target(target)
     with _reading(path) as rows:
@@ -147,7 +148,10 @@ def _check_target(target: Path) -> None:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[Iterator[list[str]]]:
-    """Yield the rows of a CSV file, including its first line; guess its delimiter and encoding."""
+    """Yield an iterator over the nonempty rows of a CSV file, the names of its columns first.
+
+    The delimiter and the encoding are guessed.
+    """
     try:
         with path.open(encoding=_find_encoding(path), newline="") as file:
             delimiter = find_delimiter(file.readline())

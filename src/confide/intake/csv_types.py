@@ -1,8 +1,8 @@
 """Guesses of the column types of a CSV file, to draft a declaration.
 
 # Privacy: a guess depends on private rows, so the draft contains it only as a comment, for the
-# owner to confirm or correct. It is the type of nearly all of the column's cells in the first rows,
-# so a single row can hardly change it. It reveals no bound and no value.
+# owner to confirm or correct. A guess is the type of nearly all cells of a column in the first
+# rows, so a single row can hardly change it. It reveals no bound and no value.
 """
 
 import csv
@@ -211,9 +211,9 @@ KINDS: Final[dict[CellFormat, Kind | None]] = {
     CellFormat.GROUPED: Kind.FLOAT,
     CellFormat.EMPTY: None,
 }
-"""The kind of each format that engines can read directly, or None if it is unknown.
+"""The kind in which engines can read a column of each format, or None if any kind is possible.
 
-A file with any other format must be converted.
+Engines can read columns of other formats only as text, until the file is converted.
 """
 
 
@@ -223,7 +223,7 @@ def guess_formats(path: Path) -> dict[str, CellFormat]:
 
 
 def read_cells(path: Path) -> dict[str, list[str]]:
-    """Return the first cells of each column of a CSV file that confide can read."""
+    """Return the first cells of each column of a CSV file; refuse files that engines cannot read."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             _check_delimiter(file.readline(), path)

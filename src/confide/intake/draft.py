@@ -105,17 +105,17 @@ class DraftColumn:
 
     @property
     def is_unique(self) -> bool:
-        """Whether every row has another value."""
+        """Whether every row has a different value."""
         return 0 < self.values == self.rows
 
     @property
     def has_few_values(self) -> bool:
-        """Whether there are too few values to identify people, such as codes of a party."""
+        """Whether there are too few values, and too many rows per value, to identify people."""
         return 0 < self.values <= MAX_CODES and self.rows >= MIN_ROWS_PER_CODE * self.values
 
     @property
     def has_many_values(self) -> bool:
-        """Whether strings could identify people, because there are few rows per value."""
+        """Whether the values are strings that repeat, but rarely, so they could identify people."""
         is_dense = self.values * MAX_ROWS_PER_NAME >= self.rows
         return self.kind is Kind.TEXT and is_dense and not self.is_unique and self.rows > 0
 
@@ -135,7 +135,9 @@ def draft_toml(tables: Sequence[DraftTable]) -> str:
 
 
 def name_table(stem: str, taken: Sequence[str]) -> str:
-    """Return a plain and unused name for a table, as similar to a file's name as possible.
+    """Return a plain name for a table or a column, as similar to ``stem`` as possible.
+
+    The name differs from all names in ``taken``, even if case is ignored.
 
     >>> name_table("2024 visits", []), name_table("Labs", ["labs"])
     ('t_2024_visits', 'Labs_2')

@@ -1,7 +1,7 @@
 """Questions to the owner that complete a draft (`confide init --interactive`).
 
-Every answer has a default where general knowledge suggests one. Nothing is suggested from values in
-the data.
+Every answer has a default where general knowledge suggests one. The draft also suggests types, and
+whether the unit repeats. No bound and no value is suggested from the data.
 """
 
 from collections.abc import Callable, Sequence
@@ -142,7 +142,7 @@ def _ask_one(ask: Ask, question: str, default: str, allowed: Sequence[str]) -> s
 
 
 def _ask_until(ask: Ask, question: str, default: str, read: Callable[[str], str | None]) -> str:
-    """Return the first usable answer."""
+    """Return the first usable answer; ``read`` returns None for answers that cannot be used."""
     for _ in range(MAX_ATTEMPTS):
         answer = read(ask(question, default))
         if answer is not None:

@@ -52,8 +52,10 @@ def suggest_limits(
 ) -> LimitSuggestion:
     """Return a suggestion for `max_rows_per_unit` of a table, from noisy counts that are charged.
 
+    ``price`` sets the cost, as for a query. ``table`` can be omitted if there is only one.
+
     Raises:
-        BadDeclaration: the table is unknown, or has at most one row per person.
+        BadDeclaration: the table is unknown or omitted, or has at most one row per person.
     """
     chosen = _find_table(declaration, table)
     # Privacy: each person is in one group of the counts, as a per-unit subquery has one row per
@@ -74,18 +76,19 @@ def suggest_limits(
 
 
 def clear_count(count: float, low: float) -> float:
-    """Return a count, or 0 if its interval reaches 0.
+    """Return a noisy count, or 0 if its interval reaches 0; ``low`` is the lower end.
 
-    Such a count is mostly noise, which many rows per person would multiply.
+    A count whose interval reaches 0 is mostly noise, which many rows per person would multiply.
     """
     return float(count) if low > 0 else 0.0
 
 
 def estimate_losses(people: Sequence[float]) -> tuple[RowLimit, ...]:
-    """Return the losses of each limit, from noisy numbers of people by number of rows.
+    """Return estimates of the losses of each limit, from noisy numbers of people by number of rows.
 
-    The i-th number counts people with more rows than the (i-1)-th limit, and at most the i-th. They
-    are taken to have the mean of these two numbers of rows.
+    The i-th number counts people with more rows than the (i-1)-th limit, but not more than the
+    i-th. The last number counts people above all limits. People are taken to have the number of
+    rows in the middle of their range.
     """
     ends = (0, *LIMITS, MAX_COUNTED_ROWS)
     groups = [

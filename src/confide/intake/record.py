@@ -45,7 +45,7 @@ KINDS: Final = {
     "estimate": "estimates",
     "holdout": "holdout sessions",
 }
-"""The kind of a charge that is not a single query, by the first name of its terms."""
+"""The kind of a charge that is not a single query, by a name that only its terms contain."""
 ORDERED_SELECTION: Final = re.compile(r" ORDER BY COUNT\(\*\) DESC LIMIT \d+\Z")
 AGGREGATE: Final = re.compile(r"\b(COUNT|SUM|AVG|MEDIAN|QUANTILE\w*|VAR\w*|STDDEV\w*)\(")
 QUANTILE: Final = re.compile(r"\b(MEDIAN|QUANTILE\w*)\(")
@@ -325,14 +325,14 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_export(document: dict[str, Any], export: Export) -> LedgerFacts:
-    """Return the facts of an export that a record is about, after comparing all of them.
+    """Return the facts that a record states about an export, after recomputing all of them.
 
     The export may have more records than the release record covers.
 
-    Claim:   a record that passes states the ledger's exact spending, and an epsilon that is not
-             smaller than that of the exported charges.
-    Why:     every fact is computed again from the charges, whose hash chain was checked. The record
-             names the hash of the last one, so other charges cannot be substituted.
+    Claim:   a record that passes states the ledger's exact spending, and the epsilon of the
+             exported charges up to a relative difference of `TOLERANCE`.
+    Why:     every fact is computed again from the export, whose hash chain was checked. The release
+             record states the newest hash that it covers, so other charges cannot be substituted.
     Source:  docs/ledger.md.
     Checked: tests/intake/test_record.py.
 
@@ -361,7 +361,7 @@ def check_export(document: dict[str, Any], export: Export) -> LedgerFacts:
 
 
 def _is_same(stated: object, recomputed: object) -> bool:
-    """Return whether two JSON values are equal; floats may differ in their last digits."""
+    """Return whether two JSON values are equal, up to a relative `TOLERANCE` for floats."""
     if isinstance(stated, dict) and isinstance(recomputed, dict):
         return stated.keys() == recomputed.keys() and all(
             _is_same(stated[name], recomputed[name]) for name in stated

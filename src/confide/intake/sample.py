@@ -60,7 +60,11 @@ def _is_number(kind: Kind | None) -> bool:
 
 
 def _refine(name: str, kind: Kind | None, cells: Sequence[str], *, is_guessed: bool) -> DraftColumn:
-    """Return a column: a flag if it holds only 0 and 1, and integers if it holds only 3.0."""
+    """Return a column of numbers as flags if its cells are 0 and 1, or as integers if like 3.0.
+
+    Few other cells are allowed. A column whose name suggests bounds, such as an hour, is never a
+    flag.
+    """
     filled = [cell.strip() for cell in cells if not is_missing(cell)]
     if _is_number(kind) and filled:
         flags = {cell[0] for cell in filled if FLAG.fullmatch(cell)}
@@ -86,7 +90,10 @@ def _read_strings(relation: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _count_values(relation: str, found: Mapping[str, DraftColumn]) -> dict[str, DraftColumn]:
-    """Return the columns with their numbers of values, for integers and strings."""
+    """Return the columns, with the numbers of values of the first columns of integers or strings.
+
+    If a row cannot be read, nothing is counted.
+    """
     names = [name for name, one in found.items() if one.kind in (Kind.INT, Kind.TEXT)]
     counts = "".join(f", COUNT(DISTINCT {_name(name)})" for name in names[:MAX_COUNTED_COLUMNS])
     query = f"SELECT COUNT(*){counts} FROM {relation}"  # noqa: S608  # quoted

@@ -114,7 +114,7 @@ def check_signature(document: dict[str, Any]) -> str:
     """Return the public key that signed a document.
 
     Raises:
-        RecordMismatch: the signature is missing or is not one of this document.
+        RecordMismatch: the signature is missing or does not match the document.
     """
     rest = {name: value for name, value in document.items() if name != SIGNATURE}
     try:
