@@ -51,7 +51,7 @@ def compose(chart: str, paid: str, left: float) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {CHART_WIDTH} {foot + 64}" '
         f'width="{CHART_WIDTH}" height="{foot + 64}" role="img" fill="{INK}" color="{INK}" '
-        'font-family="sans-serif" font-size="13" aria-label="A question, its answer with 95 % '
+        'font-family="sans-serif" font-size="13" aria-label="A question, its answer with 95% '
         'intervals, and the budget after it">'
         f'<rect width="{CHART_WIDTH}" height="{foot + 64}" fill="white"/>'
         f'<rect x="{MARGIN}" y="14" width="{across}" height="{head - 28}" rx="6" fill="{SOFT}"/>'

@@ -4,9 +4,9 @@ The planner turns a query into a plan, without reading rows. The executor charge
 the engine read rows, and commits the noisy result to the ledger.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack
 
@@ -14,7 +14,7 @@ from confide.declare import Budget, Catalog, Limits, PublicTable, Table
 from confide.declare.budget import CostArgs, PriceArgs, show_keywords
 from confide.engines import open_engine
 from confide.errors import BadDeclaration, UnsupportedQuery
-from confide.exact import Number
+from confide.exact import Number, percent
 from confide.execution.batch import Batch, choose_among, pair_candidates, release_batch
 from confide.execution.confirmation import confirmation_note, find_max_share
 from confide.execution.executor import (
@@ -33,6 +33,7 @@ from confide.loss import Share
 from confide.mechanisms import Neighbours
 from confide.query import Names, TableQuery, split_query
 from confide.release import Answer, Cost, NoisyMeasurement
+from confide.release.answer import GROUP_SIZE
 from confide.release.explain import Explanation
 from confide.release.payable import QueryPlan
 from confide.release.selection import Choice
@@ -52,7 +53,13 @@ __all__ = [
     "paid_only",
 ]
 
-REUSE_NOTE: Final = "asked before: the same answer again is free; a new one, with fresh=True,"
+REUSE_NOTE: Final = "This query was answered before, and the same answer is free."
+EPSILON_NOTE: Final = (
+    "The epsilons do not add up, because under Gaussian accounting epsilon grows roughly with the "
+    "square root of the share."
+)
+"""Printed if the epsilons of the spent and the remaining budget add up to more than the total."""
+SUM_TOLERANCE: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,11 @@ class BudgetState:
     left: Cost
 
     def __str__(self) -> str:
-        return f"spent {self.spent}; left {self.left}"
+        left = f"{percent(self.left.share, down=True)} of the budget left"
+        line = f"{self.spent} spent; {left} (epsilon {self.left.epsilon:.4g})"
+        added = self.spent.epsilon + self.left.epsilon
+        adds_up = abs(added - self.total.epsilon) <= SUM_TOLERANCE * self.total.epsilon
+        return line if adds_up else f"{line}. {EPSILON_NOTE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +86,9 @@ class Preview:
     For chosen keys, ``regret`` is how far the count of a chosen key may fall short of the best.
     Both hold at ``confidence``, which defaults to 95%. If ``reused`` is true, the caller can have a
     stored answer for free; cost and errors are then those of a new answer.
+
+    ``group_errors`` are half-widths in a group of 1,000 rows, for columns whose error depends on
+    the data. ``left`` is the remaining budget of the caller, or None if it is unknown.
     """
 
     cost: Cost
@@ -84,22 +98,45 @@ class Preview:
     reused: bool = False
     confidence: float = 0.95
     notes: tuple[str, ...] = ()
+    group_errors: Mapping[str, float] = field(default_factory=dict)
+    left: Cost | None = None
+
+    @property
+    def affordable(self) -> int | None:
+        """About how many such queries the remaining budget pays for, or None if it is unknown."""
+        if self.left is None or not self.cost.share:
+            return None
+        return self.left.share // self.cost.share
 
     def __str__(self) -> str:
-        text = f"{REUSE_NOTE} would cost {self.cost}" if self.reused else f"would cost {self.cost}"
-        level = f"{100 * self.confidence:.12g} %"
-        if self.regret is not None:
-            within = f"{self.regret:.4g}"
-            return self._noted(f"{text}; a chosen key is within {within} of the best, at {level}")
-        widths = ", ".join(
-            f"{name} +-{width:.4g}" if width is not None else f"{name} depends on the data"
-            for name, width in self.errors.items()
-        )
-        return self._noted(f"{text}; {level} half-widths: {widths}")
+        subject = "A new answer, with `fresh=True`," if self.reused else "This query"
+        cost = f"{subject} would cost {self.cost}."
+        first = " ".join([*([REUSE_NOTE] if self.reused else []), cost, *self._describe_left()])
+        return "\n".join((first, *self._describe_errors(), *self.notes))
 
-    def _noted(self, line: str) -> str:
-        """Return a line of text, followed by the notes."""
-        return "\n".join((line, *self.notes))
+    def _describe_left(self) -> Iterator[str]:
+        if self.left is None or self.affordable is None:
+            return
+        count, queries = self.affordable, "query" if self.affordable == 1 else "queries"
+        left = f"{percent(self.left.share, down=True)} of the budget left"
+        yield f"About {count:,} such {queries} left ({left})."
+
+    def _describe_errors(self) -> Iterator[str]:
+        level = f"{100 * self.confidence:.12g}% confidence"
+        if self.regret is not None:
+            within = f"within {self.regret:.4g} of the best"
+            yield f"The count of each selected key is {within} ({level})."
+        if self.errors:
+            described = ", ".join(map(self._describe_error, self.errors))
+            yield f"Margins of error ({level}): {described}."
+
+    def _describe_error(self, name: str) -> str:
+        width, size = self.errors[name], self.group_errors.get(name)
+        if width is not None:
+            return f"{name} ±{width:.4g}"
+        if size is not None:
+            return f"{name} about ±{size:.4g} for a group of {GROUP_SIZE:,} rows"
+        return f"{name} depends on the data"
 
 
 @show_keywords
@@ -191,8 +228,8 @@ class Curator(StatisticMethods, WatchMethods):
     def preview(self, query: str | TableQuery, **want: Unpack[PriceArgs]) -> Preview:
         """Return the predicted cost and error of an answer, without spending budget.
 
-        It reveals no more about the ledger than running the query would: whether a stored answer is
-        free for the caller.
+        It reveals nothing about the ledger except whether a stored answer is free for the caller,
+        and the caller's remaining budget.
         """
         payable, price = self._payable(query), Price.of(want)
         share, level = self._planner.share_for(payable, price), price.level
@@ -201,7 +238,15 @@ class Curator(StatisticMethods, WatchMethods):
         needs_confirmation = share.fraction > limit and not reused
         notes = (*plan.notes, confirmation_note(limit)) if needs_confirmation else plan.notes
         return Preview(
-            cost, plan.errors(level), plan.mechanisms, plan.regret(level), reused, level, notes
+            cost,
+            plan.errors(level),
+            plan.mechanisms,
+            plan.regret(level),
+            reused,
+            level,
+            notes,
+            plan.group_errors(level),
+            self.budget.left,
         )
 
     def table(self, name: str) -> TableQuery:

@@ -217,11 +217,18 @@ def float_below(value: arb | Fraction) -> float:
 def percent(share: Fraction, *, down: bool = False) -> str:
     """Return a share of the budget in percent: a cost rounded up, or with ``down``, rounded down.
 
+    It has at most two decimals or, below 1%, three significant digits.
+
     >>> percent(Fraction(1, 3)), percent(Fraction(2, 3), down=True), percent(Fraction(1, 4))
     ('33.34%', '66.66%', '25%')
+    >>> percent(Fraction(1, 300)), percent(Fraction(1, 10**7)), percent(Fraction(0))
+    ('0.334%', '0.00001%', '0%')
     """
-    hundredths = share * 10_000
-    return f"{(math.floor(hundredths) if down else math.ceil(hundredths)) / 100:g}%"
+    value = 100 * share
+    decimals = 2 if value >= 1 or not value else 2 - math.floor(math.log10(value))
+    steps = value * 10**decimals
+    rounded = math.floor(steps) if down else math.ceil(steps)
+    return f"{rounded / 10**decimals:.{decimals}f}".rstrip("0").rstrip(".") + "%"
 
 
 def _nearest(exact: Fraction) -> float:

@@ -60,8 +60,8 @@ def test_a_question_is_answered_with_intervals_and_paid(here: Path) -> None:
 
     assert 0 == shown.exit_code
     assert re.search(r"│ A +│ +-?\d+ │ +-?\d+ to -?\d+ │", shown.stdout)
-    assert "cost 25 %" in shown.stderr
-    assert "75 % left" in shown.stderr
+    assert "cost 25%" in shown.stderr
+    assert "75% left" in shown.stderr
 
 
 def test_json_is_for_programs(here: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_preview_reads_and_spends_nothing(here: Path) -> None:
 
     assert 0 == first.exit_code
     assert first.stdout == second.stdout
-    assert "would cost 25 % of the budget (epsilon 0.5)" in first.stdout
+    assert "would cost 25% of the budget (epsilon 0.5)" in first.stdout
 
 
 def test_a_preview_uses_the_given_confidence(here: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_preview_needs_no_price(here: Path) -> None:
 
     assert 0 == shown.exit_code
     assert "Assuming --share 1%" in shown.stdout
-    assert "would cost 1 % of the budget" in shown.stdout
+    assert "would cost 1% of the budget" in shown.stdout
 
 
 def test_a_preview_of_a_choice_shows_its_regret(here: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_preview_of_a_choice_shows_its_regret(here: Path) -> None:
 def test_a_stored_answer_is_reported_as_free(here: Path) -> None:
     """`preview` and `explain` report a stored answer, and the option that pays for a new one."""
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
-    notes = {"preview": "has a stored answer, which is free", "explain": "asked before"}
+    notes = {"preview": "has a stored answer, which is free", "explain": "the same answer is free"}
     for command, note in notes.items():
         assert note not in run(command, COUNT).stdout
     run("sql", COUNT, "--epsilon", "0.5")
@@ -163,7 +163,7 @@ def test_an_explanation_needs_no_price(here: Path) -> None:
 
     assert 0 == shown.exit_code
     assert "Assuming --share 1%" in shown.output
-    assert "costs 0.01 of the budget" in shown.output
+    assert "costs 1% of the budget" in shown.output
     assert 0 != run("explain", COUNT, "--epsilon", "0.5", "--share", "1%").exit_code
 
 
@@ -230,7 +230,7 @@ def test_a_new_answer_is_paid_for(here: Path) -> None:
     (here / "confide.toml").write_text(DECLARED + LEDGER, encoding="utf-8")
     first, again, fresh = (run("sql", COUNT, "--share", "1%", *more) for more in ASKED)
 
-    assert ["cost 1 %", "cost nothing", "cost 1 %"] == [
+    assert ["cost 1%", "cost nothing", "cost 1%"] == [
         shown.stderr.splitlines()[1].split(";")[0].split(" (")[0] for shown in (first, again, fresh)
     ]
     assert "at most 2 rows in at most 2 groups" in first.stderr

@@ -87,7 +87,7 @@ def test_the_list_shows_spending_without_a_limit(here: Path) -> None:
     """A token without its own limit is listed with its analyst's spending."""
     run("token", "ana")
 
-    assert "0 % by ana" in run("token", "--list").stdout
+    assert "0% by ana" in run("token", "--list").stdout
 
 
 def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
@@ -99,7 +99,7 @@ def test_a_token_is_made_listed_and_revoked(here: Path) -> None:
     again = run("token", "ana", "--revoke")
 
     assert re.fullmatch(r"confide-[0-9a-f]{16}\.[A-Za-z0-9_-]{43}", text)
-    assert "at most 5 %" in made.stderr
+    assert "at most 5%" in made.stderr
     assert "ana" in listed
     assert text.split(".")[1] not in listed + made.stderr
     assert text.split(".")[1].encode() not in (here / "ledger.db").read_bytes()
@@ -202,8 +202,8 @@ def test_questions_go_to_a_server(served: tuple[House, str]) -> None:
     )
     wrong = run("sql", COUNT, "--share", "1%", "--url", address, CONFIDE_TOKEN="confide-x")
 
-    assert "would cost 1 % of the budget" in before.stdout
-    assert "cost 1 %" in asked.stderr
+    assert "would cost 1% of the budget" in before.stdout
+    assert "cost 1%" in asked.stderr
     assert "nothing (stored answer)" in table.stderr
     assert "ward,n,n_low,n_high" == table.stdout.splitlines()[0]
     assert (1, True) == (refused.exit_code, "unsupported-query" in refused.stderr)

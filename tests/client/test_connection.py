@@ -63,7 +63,7 @@ def test_an_answer_has_the_same_views(ana: Connection) -> None:
     assert not answer.reused
     assert 64 == len(answer.receipt.digest)
     assert "&lt;script&gt;" in answer._repr_html_()
-    assert str(answer).endswith(f"95 % intervals in brackets; cost {answer.cost}")
+    assert str(answer).endswith(f"95% intervals in brackets; cost {answer.cost}")
     assert answer.plot().spec["data"]["values"]
 
 
@@ -262,10 +262,10 @@ def test_displaying_an_answer_needs_no_request() -> None:
     answer = RemoteAnswer.of(body, fetch)
 
     for shown in (repr(answer), answer._repr_html_()):
-        assert "99.9 % intervals in brackets" in shown
+        assert "99.9% intervals in brackets" in shown
         assert "inf" in shown
         assert "few" in shown
-        assert "95 %" not in shown
+        assert "95%" not in shown
 
 
 def test_rate_limit_errors_are_retried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,25 +31,25 @@ def make_curator(rows: int, budget: cf.Budget = BUDGET) -> cf.Curator:
 
 
 SAID = {
-    "SELECT COUNT(*) AS n FROM visits": ["a unit is one patient", "at most 4 rows", "n +-"],
+    "SELECT COUNT(*) AS n FROM visits": ["a unit is one patient", "at most 4 rows", "n ±"],
     "SELECT ward, AVG(cost) AS m FROM visits WHERE cost > 1 GROUP BY ward": [
         "where cost > 1",
         "every ward that the declaration allows, 3 groups",
-        "within 0 and 5,000",
-        "How far off m will be depends on the data",
+        "range from 0 to 5,000",
+        "for a group of 1,000 rows: m about ±",
     ],
-    "SELECT note, SUM(cost) AS s FROM visits GROUP BY note": ["not declared", "one total"],
+    "SELECT note, SUM(cost) AS s FROM visits GROUP BY note": ["undeclared", "one total"],
     "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > 1 ORDER BY n LIMIT 1": [
-        "HAVING, ORDER BY and LIMIT work on the noisy answer"
+        "HAVING, ORDER BY, and LIMIT apply to the noisy answer"
     ],
     "SELECT ward FROM visits GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 1": [
-        "chooses 1 of 3 declared keys",
-        "tells no count",
+        "selects 1 of 3 declared keys",
+        "releases no counts",
     ],
     "SELECT AVG(t) FROM (SELECT patient, SUM(cost) AS t FROM visits GROUP BY patient)": [
-        "one row for each unit of visits",
+        "one row per unit of visits",
         "at most 4 rows. If it has more",
-        "within 0 and 20,000",
+        "range from 0 to 20,000",
     ],
     "SELECT floor, COUNT(*) FROM visits JOIN floors ON ward = code GROUP BY floor": [
         "joined with the public table floors"

@@ -196,7 +196,7 @@ def test_arguments_of_another_type_are_refused() -> None:
     table = Table("visits", frame(), unit="pid", columns={"cost": Float(0, 100)})
     curator = Curator([table], budget=Budget(1))
     wrong: Any = table
-    with pytest.raises(BadDeclaration, match=r"write \[visits\]"):
+    with pytest.raises(BadDeclaration, match=r"Write `\[visits\]`"):
         Curator(wrong, budget=Budget(1))
     wrong = 1
     with pytest.raises(BadDeclaration, match="Budget"):
@@ -243,10 +243,12 @@ def test_a_preview_uses_the_requested_confidence() -> None:
 
     assert curator.preview(count, share="1/10") == usual
     assert (usual.errors["n"] or 0) > (low.errors["n"] or 0)
-    assert ("95 % half-widths" in str(usual), "50 % half-widths" in str(low)) == (True, True)
+    assert ("(95% confidence)" in str(usual), "(50% confidence)" in str(low)) == (True, True)
     assert (regrets[0] or 0) < (regrets[1] or 0)
-    assert "errors at 50 %" in str(curator.explain(count, share="1/10", confidence=0.5))
-    assert "With 50 %" in str(curator.explain(chosen, share="1/10", confidence=0.5))
+    assert "Margins of error at 50% confidence" in str(
+        curator.explain(count, share="1/10", confidence=0.5)
+    )
+    assert "With 50%" in str(curator.explain(chosen, share="1/10", confidence=0.5))
 
 
 def test_an_error_that_is_too_small_is_refused_with_the_least() -> None:
@@ -283,9 +285,9 @@ def test_a_preview_reports_a_free_answer() -> None:
     assert [] == diary.lines
     assert Fraction(1, 10) == spent(curator)
     assert (True, Fraction(1, 5)) == (seen.reused, seen.cost.share)
-    assert not any("asked before" in str(one) for one in before)
-    assert str(seen).startswith("asked before: the same answer again is free")
-    assert "It was asked before, and the same answer again is free." in told.sentences
+    assert not any("answered before" in str(one) for one in before)
+    assert str(seen).startswith("This query was answered before, and the same answer is free.")
+    assert "It was answered before, and the same answer is free." in told.sentences
     assert not curator.preview(f"{QUESTION} LIMIT 1", share="1/5").reused
 
 

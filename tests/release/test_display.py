@@ -23,7 +23,7 @@ def test_an_answer_prints_as_a_table() -> None:
     assert [["a", "5", "[5,"], ["b", "5", "[5,"]] == [line.split()[:3] for line in lines]
     assert all(line.count("[") == 2 == line.count("]") for line in lines)
     assert 1 == len({len(line) for line in (head, *lines)})
-    assert last.startswith("95 % intervals in brackets; cost ")
+    assert last.startswith("95% intervals in brackets; cost ")
 
 
 def test_an_answer_without_rows_prints_its_header() -> None:

@@ -106,14 +106,14 @@ def test_from_signing_in_to_an_empty_budget(
 
     preview(page)
     take_picture(page, "preview")
-    assert "10 % of the budget" in page.inner_text("#preview")
+    assert "10% of the budget" in page.inner_text("#preview")
     assert 0 == house.curator.budget.spent.share
 
     pay(page)
     take_picture(page, "answer")
     assert 2 * len(WARDS) == page.locator("#answer .chart svg .mark-rule.role-mark line").count()
-    assert "paid for with 10 %" in page.inner_text("#answer")
-    assert "40 % of the total" in page.inner_text("#balance")
+    assert "paid for with 10%" in page.inner_text("#answer")
+    assert "40% of the total" in page.inner_text("#balance")
     assert 1 == page.locator("#balance").count()
 
     preview(page)
@@ -192,7 +192,7 @@ def test_history_and_budget_pages(
     page.wait_for_selector(".chart[data-drawn] svg .mark-line")
     take_picture(page, "budget")
 
-    assert "31 % of the total" in page.inner_text("main")
+    assert "31% of the total" in page.inner_text("main")
     assert [] == complaints
 
 

@@ -61,11 +61,11 @@ def test_two_clicks_without_scripts(house: House) -> None:
     sign_in(house, house.ana)
     preview = post(house, "/ask", FORM)
     assert 0 == house.curator.budget.spent.share
-    assert "Pay 1 % and run query" in preview.text
+    assert "Pay 1% and run query" in preview.text
     fields = hidden(preview.text.split('id="preview"')[1])
     answer, again = post(house, "/ask", fields), post(house, "/ask", fields)
 
-    assert "paid for with 1 % of the budget" in answer.text
+    assert "paid for with 1% of the budget" in answer.text
     assert "Stored answer (free)" in again.text
     assert "<svg" in answer.text.split("<noscript>")[1]
     assert "1/100" == str(house.curator.budget.spent.share)
@@ -78,11 +78,11 @@ def test_a_repeated_query_is_free_or_paid_for_again(house: House) -> None:
     preview = post(house, "/ask", {**FORM, "amount": "2%"}).text
     fields = hidden(preview.split('id="preview"')[1])
 
-    assert "Pay 2 % for a new answer" in preview
+    assert "Pay 2% for a new answer" in preview
     assert "Stored answer (free)" in post(house, "/ask", {**fields, "step": "ask"}).text
     assert "1/100" == str(house.curator.budget.spent.share)
     fields = hidden(post(house, "/ask", {**FORM, "amount": "2%"}).text.split('id="preview"')[1])
-    assert "paid for with 2 %" in post(house, "/ask", {**fields, "step": "fresh"}).text
+    assert "paid for with 2%" in post(house, "/ask", {**fields, "step": "fresh"}).text
     assert "3/100" == str(house.curator.budget.spent.share)
 
 
@@ -109,8 +109,8 @@ def test_the_page_shows_the_tokens_remaining_limit(house: House) -> None:
     preview = post(house, "/ask", FORM).text
     answer = post(house, "/ask", hidden(preview.split('id="preview"')[1])).text
 
-    assert "Your remaining budget: 10 % of the total" in preview
-    assert "Your remaining budget: 9 % of the total" in answer
+    assert "Your remaining budget: 10% of the total" in preview
+    assert "Your remaining budget: 9% of the total" in answer
 
 
 def test_a_long_answer_says_that_it_is_truncated(tmp_path: Path) -> None:
@@ -210,10 +210,10 @@ def test_the_budget_page_adds_up(house: House) -> None:
     sign_in(house, house.owner)
     owners = house.client.get("/budget", headers=OWN).text
 
-    assert "remaining budget: 30 % of the total, out of 50 %" in page
+    assert "remaining budget: 30% of the total, out of 50%" in page
     assert 3 == unescape(page).count('"left": 0.')
     assert "Spending by analyst" in owners
-    assert "remaining budget: 80 % of the total, out of 100 %" in owners
+    assert "remaining budget: 80% of the total, out of 100%" in owners
 
 
 def test_the_owners_page_shows_lost_anchors(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def test_the_owners_page(house: House) -> None:
     ledger = house.client.get("/owner?verify=true", headers=OWN).text
     sign_in(house, house.ana)
 
-    assert "1 % by ana" in ledger
+    assert "1% by ana" in ledger
     assert text[1] not in gone
     assert "malformed-request" in wrong
     assert house.tokens.find(text[1]) is None

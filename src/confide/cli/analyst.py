@@ -19,6 +19,7 @@ from confide.cli.output import (
 )
 from confide.curator import Curator
 from confide.errors import BadArgument
+from confide.release.answer import GROUP_SIZE
 from confide.release.display import import_converter
 from confide.release.formatting import (
     NO_GROUP,
@@ -73,7 +74,13 @@ def preview_query(
         width = f"margin of error ({level})"
         table = make_table("column", width, title="Preview", right=(width,))
         for name, half in found.errors.items():
-            known = "depends on the data" if half is None else f"{half:,.4g}"
+            size = found.group_errors.get(name)
+            if half is not None:
+                known = f"{half:,.4g}"
+            elif size is not None:
+                known = f"about {size:,.4g} for {GROUP_SIZE:,} rows"
+            else:
+                known = "depends on the data"
             table.add_row(Text(plain(name)), known)
         console.print(table)
     if found.regret is not None:
@@ -91,6 +98,12 @@ def preview_query(
     print_message(
         console, f"{new} would cost {share} of the budget (epsilon {epsilon}). Noise: {kinds}."
     )
+    if found.left is not None and found.affordable is not None:
+        left = percent(found.left.share, down=True)
+        queries = "query" if found.affordable == 1 else "queries"
+        print_message(
+            console, f"About {found.affordable:,} such {queries} left ({left} of the budget left)."
+        )
 
 
 def explain_query(console: Console, query: str, config: Path, want: PriceOptions) -> None:

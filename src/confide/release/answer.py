@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+import numpy as np
 
 from confide.aggregates import function_of
+from confide.aggregates.needs import CountRows, SumValues
 from confide.errors import UnsupportedQuery
-from confide.exact import Number
+from confide.exact import Number, percent
 from confide.expressions.tree import AggregateCall, Expression, Key
 from confide.ledger import Receipt
 from confide.plan import Plan
@@ -22,7 +25,7 @@ from confide.release.display import (
     write_table,
     write_text,
 )
-from confide.release.estimates import half_width
+from confide.release.estimates import half_width, interval
 from confide.release.noise import NoisyMeasurement
 from confide.release.noise_sample import noise_sample, read_confidence
 from confide.release.notes import notes_of
@@ -30,7 +33,10 @@ from confide.release.program.intervals import program_intervals
 from confide.release.program.run import ResultTable, is_noisy_number, run_program
 from confide.release.shrinkage import shrink_counts
 
-__all__ = ["Answer", "Cost", "predict_errors"]
+__all__ = ["GROUP_SIZE", "Answer", "Cost", "predict_errors", "predict_group_errors"]
+
+GROUP_SIZE: Final = 1_000
+"""The number of rows of the group for which errors that depend on the data are predicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class Cost:
     epsilon: float
 
     def __str__(self) -> str:
-        return f"{float(self.share):.4g} of the budget (epsilon {self.epsilon:.4g})"
+        return f"{percent(self.share)} of the budget (epsilon {self.epsilon:.4g})"
 
 
 class AnswerSource(Protocol):
@@ -195,3 +201,27 @@ def predict_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float | N
         statistic = next((s for s in plan.statistics if s.aggregate == output.expression), None)
         found[output.name] = half_width(statistic, plan, noise, level) if statistic else None
     return found
+
+
+def predict_group_errors(plan: Plan, confidence: Number = 0.95) -> dict[str, float]:
+    """Return half-widths of means in a group of GROUP_SIZE rows, by column.
+
+    `predict_errors` returns None for these columns, because their error depends on the data.
+
+    Why: the error of a mean depends on the number of rows and on the mean itself. The mean is
+         assumed to lie halfway between the middle and the upper end of the declared range. For a
+         mean in the middle, the error is about 10% smaller; at an end, it is about 25% larger.
+    """
+    level, noise = read_confidence(confidence), noise_sample(plan)
+    sizes = (total.grid.high / 2 if total.grid is not None else 1.0 for total in plan.totals)
+    totals = GROUP_SIZE * np.array([list(sizes)])
+    found: dict[str, float] = {}
+    for output in plan.query.outputs:
+        statistic = next((s for s in plan.statistics if s.aggregate == output.expression), None)
+        match statistic.parts if statistic is not None else ():
+            case ((CountRows(), _), (SumValues(), _)) if statistic is not None:
+                (low,), (high,) = interval(statistic, plan, totals, noise, level)
+                found[output.name] = float(high - low) / 2
+            case _:
+                pass
+    return {name: width for name, width in found.items() if np.isfinite(width)}

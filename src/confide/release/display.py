@@ -44,8 +44,8 @@ ROWS_ADVICE: Final = "use `.rows` and `.interval_rows(0.95)`"
 ESTIMATE_ADVICE: Final = "use `.value`, `.standard_error`, and `.interval(0.95)`"
 """Advice if a package is missing: attributes that need none, in place of a DataFrame."""
 NO_GROUP: Final = (
-    "No group is shown. A key that nobody declared is named only if enough units share it (explain "
-    "tells how many); HAVING and LIMIT leave out others."
+    "No group is shown. An undeclared key is shown only if enough units share it; `explain` shows "
+    "how many. HAVING and LIMIT remove groups, too."
 )
 
 
@@ -57,7 +57,7 @@ class Chart:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         del include, exclude
-        return {MIME: self.spec, "text/plain": "a chart with error bars"}
+        return {MIME: self.spec, "text/plain": "A chart with error bars."}
 
     def save(self, path: str | Path) -> None:
         """Write the chart as .svg or .png (needs the package vl-convert-python)."""
@@ -113,7 +113,7 @@ def write_table(
 
 def write_footer(*, is_noisy: bool, cost: object, level: float = 0.95) -> str:
     """Return the line below a table: the meaning of brackets if it has any, and the cost."""
-    brackets = f"{100 * level:.12g} % intervals in brackets; " if is_noisy else ""
+    brackets = f"{100 * level:.12g}% intervals in brackets; " if is_noisy else ""
     return f"{brackets}cost {cost}"
 
 
@@ -136,7 +136,7 @@ def _remarks(rows: Rows) -> list[str]:
     """Return remarks about a table that is truncated or empty."""
     if not rows:
         return [NO_GROUP]
-    return [f"and {len(rows) - MAX_SHOWN_ROWS} rows more"] if len(rows) > MAX_SHOWN_ROWS else []
+    return [f"and {len(rows) - MAX_SHOWN_ROWS:,} more rows"] if len(rows) > MAX_SHOWN_ROWS else []
 
 
 def plain(text: str) -> str:

@@ -14,14 +14,15 @@ from confide.plan.range_analysis import range_of
 from confide.plan.selection import TopKeysPlan
 from confide.query.canonical import Writer
 from confide.query.tree import Join, PerUnit, Scan, Source
-from confide.release import Cost, predict_errors
+from confide.release import Cost, predict_errors, predict_group_errors
+from confide.release.answer import GROUP_SIZE
 from confide.release.notes import notes_of
 
 __all__ = ["Explanation", "explain_plan", "explain_selection"]
 
 MECHANISMS: Final = {
     "Laplace": "Laplace noise",
-    "KNorm": "joint noise shaped like what one row can change (K-norm)",
+    "KNorm": "joint noise, shaped by the changes that one row can cause (K-norm),",
     "Gaussian": "Gaussian noise",
 }
 
@@ -52,7 +53,7 @@ def explain_plan(
             *_explain_noise(plan),
             *_explain_errors(plan, level),
             *_explain_rest(plan),
-            *_explain_cost(f"{cost}, paid before the first row is read", reused=reused),
+            *_explain_cost(f"{cost}, charged before the first row is read", reused=reused),
         )
     )
 
@@ -67,13 +68,13 @@ def explain_selection(
         (
             _explain_source(plan),
             *notes_of(plan),
-            f"It chooses {selection.count:,} of {len(selection.groups):,} declared keys by "
-            f"{rounds} of {type(selection.selector).__name__}, the likelier the more rows a key "
-            "has, and tells no count.",
-            f"With {100 * level:.12g} % confidence no chosen count falls short of the best one "
-            f"left by {selection.regret(level):.4g} or more.",
+            f"It selects {selection.count:,} of {len(selection.groups):,} declared keys by "
+            f"{rounds} of {type(selection.selector).__name__}, with a higher probability for keys "
+            "with more rows. It releases no counts.",
+            f"With {100 * level:.12g}% confidence, the count of each selected key is less than "
+            f"{selection.regret(level):.4g} below the largest remaining count.",
             *_explain_cost(
-                f"{cost}, however many keys there are, paid before the first row is read",
+                f"{cost}, for any number of keys, charged before the first row is read",
                 reused=reused,
             ),
         )
@@ -83,15 +84,15 @@ def explain_selection(
 def _explain_cost(cost: str, *, reused: bool) -> Iterator[str]:
     """Yield the sentences about the cost of an answer; if ``reused``, a stored one is free."""
     if reused:
-        yield "It was asked before, and the same answer again is free."
-        yield f"A new one, with fresh=True, costs {cost}."
+        yield "It was answered before, and the same answer is free."
+        yield f"A new answer, with fresh=True, costs {cost}."
     else:
         yield f"It costs {cost}."
 
 
 def _explain_source(plan: Plan) -> str:
     unit = unit_of(plan.query.source, plan.catalog)
-    about = "every row is another unit" if isinstance(unit, Row) else f"a unit is one {unit}"
+    about = "every row is a different unit" if isinstance(unit, Row) else f"a unit is one {unit}"
     rows = "" if plan.where is None else f" where {_text(plan.where)}"
     return f"It reads {_describe_source(plan.query.source)}{rows}; {about}."
 
@@ -101,7 +102,7 @@ def _describe_source(source: Source) -> str:
         case Scan(table=name):
             return name
         case PerUnit(source=inner):
-            return f"one row for each unit of {_describe_source(inner)}"
+            return f"one row per unit of {_describe_source(inner)}"
         case Join(left=left, right=right, public=is_public):
             other = _describe_source(right)
             how = f"the public table {other}" if is_public else f"{other} on the unit"
@@ -119,21 +120,21 @@ def _explain_keys(plan: Plan) -> Iterator[str]:
             declared = prod(len(domain) for domain in plan.domains if domain is not None)
             allows = "the declaration allows" if len(groups) == declared else "WHERE allows"
             yield (
-                f"It answers every {names} that {allows}, {len(groups):,} "
-                f"group{'s' if len(groups) > 1 else ''}, whether rows have them or not."
+                f"The answer has every {names} that {allows}, {len(groups):,} "
+                f"group{'s' if len(groups) > 1 else ''}, including those without rows."
             )
         case SelectedKeys(selection=selection):
             yield (
-                f"The values of {names} are not declared, so one is named only when its number of "
-                f"units, plus noise, reaches {selection.threshold:,}; this takes a quarter of the "
-                "cost and a part of the delta set aside."
+                f"The values of {names} are undeclared, so one is shown only if its number of "
+                f"units, plus noise, is at least {selection.threshold:,}. This takes a quarter of "
+                "the cost and a part of the delta that is set aside."
             )
         case _:
             assert_never(plan.keys)
     pairs = zip(plan.query.keys, plan.domains, strict=True)
     known = [_text(key) for key, domain in pairs if domain is not None and None not in domain]
     if known:
-        yield f"Rows in which {' or '.join(known)} is NULL are in no group."
+        yield f"Rows in which {' or '.join(known)} is NULL do not count in any group."
 
 
 def _explain_statistic(statistic: PlannedAggregate, plan: Plan) -> str:
@@ -147,7 +148,7 @@ def _explain_statistic(statistic: PlannedAggregate, plan: Plan) -> str:
 def _explain_range(argument: Expression, plan: Plan) -> str:
     found = range_of(argument, plan.ranges)
     low, high = map(_bound, (found.low, found.high))
-    return f"values of {_text(argument)} lie within {low} and {high}, where they are clipped"
+    return f"values of {_text(argument)} are clipped to the range from {low} to {high}"
 
 
 def _explain_noise(plan: Plan) -> Iterator[str]:
@@ -162,15 +163,18 @@ def _explain_noise(plan: Plan) -> Iterator[str]:
 
 def _explain_errors(plan: Plan, level: float) -> Iterator[str]:
     found = predict_errors(plan, level)
-    known = [f"{name} +-{width:.4g}" for name, width in found.items() if width is not None]
-    unknown = [name for name, width in found.items() if width is None]
+    sizes = predict_group_errors(plan, level)
+    known = [f"{name} ±{width:.4g}" for name, width in found.items() if width is not None]
+    sized = [f"{name} about ±{width:.4g}" for name, width in sizes.items()]
+    unknown = [name for name, width in found.items() if width is None and name not in sizes]
+    at = f"at {100 * level:.12g}% confidence"
     if known:
-        yield f"Expected errors at {100 * level:.12g} %: {', '.join(known)}."
+        yield f"Margins of error {at}: {', '.join(known)}."
+    if sized:
+        group = f"group of {GROUP_SIZE:,} rows"
+        yield f"Margins of error {at} for a {group}: {', '.join(sized)}."
     if unknown:
-        yield (
-            f"How far off {_listed(unknown)} will be depends on the data; the answer says so "
-            "with an interval."
-        )
+        yield f"The error of {_listed(unknown)} depends on the data. The answer has intervals."
 
 
 def _explain_rest(plan: Plan) -> Iterator[str]:
@@ -183,11 +187,14 @@ def _explain_rest(plan: Plan) -> Iterator[str]:
     ]
     used = [word for word, is_used in clauses if is_used]
     if used:
-        yield f"{_listed(used)} work on the noisy answer and cost nothing."
+        verbs = ("apply", "cost") if len(used) > 1 else ("applies", "costs")
+        yield f"{_listed(used)} {verbs[0]} to the noisy answer and {verbs[1]} nothing."
 
 
 def _listed(words: list[str]) -> str:
-    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+    if len(words) > 2:
+        return f"{', '.join(words[:-1])}, and {words[-1]}"
+    return " and ".join(words)
 
 
 def _bound(end: int | float) -> str:

@@ -10,11 +10,10 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from html import escape
 from typing import Any, Final, Protocol
 
-from confide.exact import Number
+from confide.exact import Number, percent
 from confide.release.answer import Cost
 from confide.release.display import NO_GROUP, plain, write_value
 
@@ -185,17 +184,6 @@ def _decimals(name: str, rows: list[dict[str, Any]], ends: list[dict[str, Any]])
     return min(MAX_DECIMALS, max(0, 1 - math.floor(math.log10(min(known)))))
 
 
-def percent(share: Fraction, *, down: bool = False) -> str:
-    """Return a share in percent with two decimals, rounded up, or ``down`` for remaining budget.
-
-    >>> percent(Fraction(1, 3)), percent(Fraction(2, 3), down=True), percent(Fraction(1, 4))
-    ('33.34 %', '66.66 %', '25 %')
-    """
-    hundredths = share * 10_000
-    whole = math.floor(hundredths) if down else math.ceil(hundredths)
-    return f"{whole / 100:g} %"
-
-
 FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 
@@ -302,7 +290,7 @@ def draw_chart(
     parts = [
         f'<rect width="{CHART_WIDTH}" height="{height}" fill="{paper}"/>',
         f'<text x="{LEFT_MARGIN}" y="18" font-weight="600">{escape(title)}, '
-        "with 95 % intervals</text>",
+        "with 95% intervals</text>",
         *_axis(scale, height),
     ]
     for index, (label, cell) in enumerate(zip(labels, cells, strict=True)):

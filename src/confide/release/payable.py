@@ -20,7 +20,7 @@ from confide.loss import Share
 from confide.noise import Entropy
 from confide.plan import Plan
 from confide.plan.selection import TopKeysPlan
-from confide.release.answer import Cost, predict_errors
+from confide.release.answer import Cost, predict_errors, predict_group_errors
 from confide.release.explain import Explanation, explain_plan, explain_selection
 from confide.release.noise import NoisyMeasurement, add_noise
 from confide.release.notes import notes_of
@@ -110,6 +110,10 @@ class QueryPlan(PricedPlan[NoisyMeasurement], Protocol):
         """Return the half-width of each column, or None if it depends on the data."""
         ...
 
+    def group_errors(self, confidence: Number) -> dict[str, float]:
+        """Return the half-widths that depend on the data, for a group of GROUP_SIZE rows."""
+        ...
+
     def regret(self, confidence: float) -> float | None:
         """Return the most by which a chosen key may fall short, or None if no key is chosen."""
         ...
@@ -144,6 +148,10 @@ class PricedQuery:
     def errors(self, confidence: Number) -> dict[str, float | None]:
         """Return the half-width of each column, or None if it depends on the data."""
         return predict_errors(self.shown, confidence)
+
+    def group_errors(self, confidence: Number) -> dict[str, float]:
+        """Return the half-widths that depend on the data, for a group of GROUP_SIZE rows."""
+        return predict_group_errors(self.shown, confidence)
 
     def regret(self, confidence: float) -> float | None:
         """Return None, because no key is chosen."""
@@ -192,6 +200,11 @@ class PricedTopKeys:
         return notes_of(self.selection.plan)
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
+        """Return an empty dictionary, because the answer has no numbers."""
+        del confidence
+        return {}
+
+    def group_errors(self, confidence: Number) -> dict[str, float]:
         """Return an empty dictionary, because the answer has no numbers."""
         del confidence
         return {}

@@ -49,7 +49,8 @@ class Choice:
     regret: float
 
     def __str__(self) -> str:
-        return f"{self.value!r}, within {self.regret:.4g} of the best (95 %); cost {self.cost}"
+        within = f"within {self.regret:.4g} of the best (95% confidence)"
+        return f"{self.value!r}, {within}; cost {self.cost}"
 
 
 def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> NoisyMeasurement:
