@@ -223,7 +223,7 @@ def guess_formats(path: Path) -> dict[str, CellFormat]:
 
 
 def read_cells(path: Path) -> dict[str, list[str]]:
-    """Return the first cells of each column of a CSV file; refuse files that engines cannot read."""
+    """Return the first cells of each column; refuse a CSV file that engines cannot read."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             _check_delimiter(file.readline(), path)
