@@ -14,8 +14,8 @@ Why:     every change moves the head, on the condition that the head still has t
          between the read and the write. In PostgreSQL without that lock, the write is a single
          statement. If its UPDATE had to wait for another change, PostgreSQL evaluates the condition
          again afterwards. The statement inserts rows only if its UPDATE moved the head. The only
-         exception are the keys of answers that were returned again: they are written without moving
-         the head, and the primary key of their table rejects duplicates.
+         exceptions are the keys of answers that were returned again. They are written without
+         moving the head, and the primary key of their table rejects duplicates.
 Source:  docs/ledger.md.
 Checked: tests/crash/test_races.py, tests/contracts/test_changes.py.
 """

@@ -350,7 +350,10 @@ class LedgerDamaged(Fault):
 
 
 class LedgerBehind(Fault):
-    """The ledger is older than its anchor or than this process saw it, so charges are missing."""
+    """The ledger lacks records that its anchor, or this process, has seen.
+
+    This is also raised if a ledger without an anchor is given the anchor of another ledger.
+    """
 
     code = "ledger-behind"
 

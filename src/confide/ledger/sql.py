@@ -285,9 +285,10 @@ class SqlLedger:
                  records that name. A crash in between leaves a marked anchor, and a ledger without
                  a name; the next opening continues from there. If two processes start with
                  different anchors at once, the one that would record its name second writes no
-                 record. It finds that its own anchor is outdated (`OUTDATED_ANCHOR`). Every charge
-                 and answer compares the recorded name with the process's own (`_check_head`). One
-                 that has read the old name is not written, because the record moved the head.
+                 record. It finds that its own anchor is outdated (`OUTDATED_ANCHOR`). Before each
+                 charge or answer, a process compares the recorded name with its own
+                 (`_check_head`). A change that has read the old name is not written, because the
+                 record moved the head.
         Source:  docs/ledger.md.
         Checked: tests/contracts/test_lost_anchors.py, tests/crash/test_anchors.py.
 
