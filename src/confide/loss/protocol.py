@@ -32,8 +32,8 @@ class Loss:
     The properties and methods that return a `Bound` are exact or rounded up; those that return a
     ``float`` give the same numbers for display, rounded up. Every subclass implements `renyi_above`
     and `delta_above`. It also overrides `epsilon` and `mu_squared` if it can bound them. Their
-    default, infinity, claims nothing. A *failure* is an event, of small probability, after which a
-    loss guarantees nothing; most losses have none.
+    default, infinity, claims nothing. Some losses can *fail*: with a small probability, they
+    guarantee nothing.
     """
 
     __slots__ = ()
@@ -50,12 +50,12 @@ class Loss:
 
     @property
     def failure(self) -> Fraction:
-        """An upper bound on the probability of a failure; 0 if this loss cannot fail."""
+        """An upper bound on the probability that this loss fails; 0 if it cannot fail."""
         return Fraction(0)
 
     @property
     def core(self) -> "Loss":
-        """The loss if there is no failure; this loss itself if it cannot fail."""
+        """The loss if this one does not fail; this loss itself if it cannot fail."""
         return self
 
     def renyi_above(self, order: Fraction) -> Bound:
