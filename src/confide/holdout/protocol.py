@@ -173,8 +173,8 @@ def state_guarantee(
 ) -> Guarantee:
     """Return the guarantee that ``what``, such as "every answer", is within the method's tau.
 
-    ``extent`` describes for how many queries and rows. A tau of 1 or more is vacuous, because all
-    answers lie in [0, 1].
+    ``extent`` is the text that states the numbers of queries and rows. A tau of 1 or more is
+    vacuous, because all answers lie in [0, 1].
     """
     kept, wanted = method.tau, method.wanted
     holds = kept < 1 if wanted is None else kept <= wanted * (1 + COMPARISON_SLACK)
@@ -195,9 +195,9 @@ class Progress:
     """The state of a session.
 
     ``queries`` and ``overfits`` are the numbers so far. ``nats`` is the code length of the
-    transcript so far, and ``level`` the best level of a board. ``secret`` is the noisy threshold in
-    grid steps; it is as confidential as the rows. ``is_spoiled`` is whether a query that failed
-    only on the holdout's rows ended the session.
+    transcript so far (see `coding_bounds`), and ``level`` the highest level of a board so far.
+    ``secret`` is the noisy threshold in grid steps; it is as confidential as the rows.
+    ``is_spoiled`` is whether a query that failed only on the holdout's rows ended the session.
     """
 
     queries: int = 0

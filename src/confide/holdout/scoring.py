@@ -88,7 +88,10 @@ def _different_rows(labels: Array, predictions: Array) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Brier:
-    """The squared difference between a predicted probability and 1 (0 for a negative label)."""
+    """The squared difference between a predicted probability and the label, read as 1 or 0.
+
+    The positive label is 1, and every other label is 0.
+    """
 
     positive: object = 1
 

@@ -111,8 +111,8 @@ class Thresholdout(StoredTerms):
     def choose_threshold(self, threshold: Number | None) -> Fraction:
         """Return the given threshold, else one that guarantees tau, if possible.
 
-        Otherwise, return one that rarely rejects a good guess: three standard deviations of the
-        difference between the means of an honest query, plus noise.
+        Otherwise, return one that rarely rejects the guess of an honest query: three standard
+        deviations of |mean - guess| plus noise.
         """
         if threshold is not None:
             return positive("threshold", threshold)

@@ -60,10 +60,10 @@ def _is_number(kind: Kind | None) -> bool:
 
 
 def _refine(name: str, kind: Kind | None, cells: Sequence[str], *, is_guessed: bool) -> DraftColumn:
-    """Return a column of numbers as flags if its cells are 0 and 1, or as integers if like 3.0.
+    """Return a column, with a narrower kind if nearly all of its numbers fit that kind.
 
-    Few other cells are allowed. A column whose name suggests bounds, such as an hour, is never a
-    flag.
+    A column of 0 and 1 becomes a flag, unless its name suggests bounds, such as an hour. A column
+    of floats such as 3.0 becomes one of integers.
     """
     filled = [cell.strip() for cell in cells if not is_missing(cell)]
     if _is_number(kind) and filled:
