@@ -358,10 +358,12 @@ def record(
         "release-record.json"
     ),
     purpose: Annotated[
-        str | None, typer.Option(help="Purpose of the answers; default: [record] of the file.")
+        str | None,
+        typer.Option(metavar="PURPOSE", help="Purpose of the answers; overrides the declaration."),
     ] = None,
     contact: Annotated[
-        str | None, typer.Option(help="Contact for questions; default: [record] of the file.")
+        str | None,
+        typer.Option(metavar="CONTACT", help="Contact for questions; overrides the declaration."),
     ] = None,
     plain: Annotated[
         Path | None,
