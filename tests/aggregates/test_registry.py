@@ -202,7 +202,9 @@ def test_a_registered_aggregate_is_written_and_explained(curator: Curator) -> No
     assert "; values of y + 1 lie within -19 and 31" in sentences
     with pytest.raises(UnsupportedQuery, match=r"STDDEV, CORR\(x, y\), MEDIAN"):
         curator.sql("SELECT MIN(x) FROM t", epsilon=1)
-    with pytest.raises(UnsupportedQuery, match="per-unit subquery supports only COUNT, SUM, and AVG"):
+    with pytest.raises(
+        UnsupportedQuery, match="per-unit subquery supports only COUNT, SUM, and AVG"
+    ):
         curator.sql(OF_UNITS, epsilon=1)
     with pytest.raises(UnsupportedQuery, match="needs numbers"):
         curator.sql("SELECT CORR(x, ward) AS r FROM t", epsilon=1)

@@ -252,9 +252,9 @@ def test_answers_in_other_steps_are_not_read() -> None:
     weaker, less = SCENARIOS["report"].release(0.1)
 
     assert release.read(shares, noisy)[0] >= 0
-    with pytest.raises(UnsupportedQuery, match="other steps"):
+    with pytest.raises(UnsupportedQuery, match="stored by another version"):
         release.read(shares, older)
-    with pytest.raises(UnsupportedQuery, match="other steps"):
+    with pytest.raises(UnsupportedQuery, match="stored by another version"):
         weaker.read(less, older)
 
 

@@ -119,7 +119,7 @@ def test_a_confidence_is_a_probability() -> None:
     curator = curator_of(data, {"x": Float(0, 100), "g": Bool()}, Budget(1))
     found = curator.compare_means("people", "x", by="g", epsilon=1)
     for confidence in ("95%", 1, 95):
-        with pytest.raises(BadArgument, match="confidence must"):
+        with pytest.raises(BadArgument, match="`confidence` must"):
             found.interval(confidence)
 
 

@@ -311,7 +311,7 @@ def test_a_wrong_call_by_name_is_refused(curator: cf.Curator) -> None:
         curator.estimate("mean", "visits", column="age", bins=3, epsilon=1)
     with pytest.raises(cf.Refusal, match=r"Wrong arguments for `mean`: missing .*'column'"):
         curator.estimate("mean", "visits", epsilon=1)
-    with pytest.raises(cf.Refusal, match="exactly one of epsilon="):
+    with pytest.raises(cf.Refusal, match="exactly one of `epsilon=`"):
         curator.estimate("mean", "visits", column="age")
     with pytest.raises(cf.Refusal, match="Pass `epsilon=` or `share="):
         curator.estimate("mean", "visits", column="age", error=1)
