@@ -80,7 +80,8 @@ FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
         "SUM(CAST(urgent AS INT)) AS u FROM t",
         "HAVING, ORDER BY, LIMIT": "SELECT ward, AVG(cost) AS m FROM t GROUP BY ward "
         "HAVING COUNT(*) > 5 ORDER BY m DESC LIMIT 3",
-        "private choice of the largest groups": "SELECT ward FROM t GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 2",
+        "private choice of the largest groups": "SELECT ward FROM t GROUP BY ward "
+        "ORDER BY COUNT(*) DESC LIMIT 2",
         "joins with public tables": "SELECT ward, SUM(beds) AS s FROM t JOIN wards ON ward = name "
         "GROUP BY ward",
         "left joins with public tables": "SELECT ward, COUNT(*) AS n, SUM(beds) AS s FROM t "
@@ -91,8 +92,8 @@ FAMILIES: Final[Mapping[str, str]] = MappingProxyType(
         "LEFT JOIN labs ON t.pid = labs.pid",
         "statistics per unit": "SELECT AVG(s) AS m FROM "
         "(SELECT pid, SUM(cost) AS s FROM t GROUP BY pid)",
-        "joins with statistics per unit": "SELECT ward, AVG(k) AS m FROM t JOIN (SELECT pid, COUNT(*) AS k FROM t "
-        "GROUP BY pid) AS p ON t.pid = p.pid GROUP BY ward",
+        "joins with statistics per unit": "SELECT ward, AVG(k) AS m FROM t "
+        "JOIN (SELECT pid, COUNT(*) AS k FROM t GROUP BY pid) AS p ON t.pid = p.pid GROUP BY ward",
     }
 )
 """One query per family."""
