@@ -102,6 +102,11 @@ class Preview:
     left: Cost | None = None
 
     @property
+    def group_size(self) -> int:
+        """The number of rows of the group to which ``group_errors`` apply."""
+        return GROUP_SIZE
+
+    @property
     def affordable(self) -> int | None:
         """About how many such queries the remaining budget pays for, or None if it is unknown."""
         if self.left is None or not self.cost.share:

@@ -581,7 +581,7 @@ def test_a_high_cost_needs_a_yes(here: Path) -> None:
     assert (1, "") == (refused.exit_code, refused.stdout)
     assert refused.stderr.startswith("confirmation-required: ")
     assert "89" in refused.stderr
-    assert "pass --yes." in refused.stderr
+    assert "pass `--yes`." in refused.stderr
     assert 0 == paid.exit_code
     assert 0 == run("sql", COUNT, "--share", "89%").exit_code
 

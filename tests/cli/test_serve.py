@@ -230,5 +230,5 @@ def test_a_remote_query_above_the_limit_needs_a_yes(tmp_path: Path) -> None:
         paid = run(*asked, "--yes", CONFIDE_TOKEN=house.ana)
 
     assert 1 == refused.exit_code
-    assert "pass --yes." in refused.stderr
+    assert "pass `--yes`." in refused.stderr
     assert 0 == paid.exit_code

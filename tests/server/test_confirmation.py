@@ -144,7 +144,7 @@ def test_a_python_client_gets_the_same_refusal(house: House) -> None:
 
     assert refused.value.cost == answer.cost
     assert Fraction(1, 5) == refused.value.limit == estimate.cost.share
-    assert str(refused.value).endswith("pass confirm=True.")
+    assert str(refused.value).endswith("pass `confirm=True`.")
     assert "--may-confirm" in str(agent.value)
     assert 1 == str(agent.value).count("This query would cost")
 

@@ -311,3 +311,11 @@ def test_a_browser_is_led_to_the_page(house: House) -> None:
     assert (303, "/sign-in") == (before.status_code, before.headers["location"])
     assert (200, "text/html") == (after.status_code, after.headers["content-type"].split(";")[0])
     assert "application/json" == program.headers["content-type"]
+
+
+def test_a_preview_of_a_mean_shows_its_error_for_a_group_size(house: House) -> None:
+    """The page shows the predicted error of a mean in a group of 1,000 rows."""
+    sign_in(house, house.ana)
+    page = post(house, "/ask", {**FORM, "sql": "SELECT AVG(age) AS m FROM visits"}).text
+
+    assert "for a group of 1,000 rows, at 95% confidence" in page

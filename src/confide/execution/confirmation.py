@@ -17,7 +17,7 @@ __all__ = [
     "find_max_share",
 ]
 
-CONFIRM_ADVICE: Final = "To pay this much, pass confirm=True."
+CONFIRM_ADVICE: Final = "To pay this much, pass `confirm=True`."
 
 
 class ConfirmationRequired(Refusal):
