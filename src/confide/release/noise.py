@@ -33,7 +33,7 @@ class NoisyMeasurement:
 
     ``steps`` holds each noisy total as an integer number of noise steps (see `TotalNoise`).
     ``cells`` holds three chosen cells for each quantile: its value, and both ends of its interval.
-    Both have one tuple per group.
+    Both have one tuple per group, but ``cells`` is empty if the plan has no quantiles.
     """
 
     groups: tuple[tuple[Value, ...], ...]
@@ -68,7 +68,7 @@ class NoisyMeasurement:
 
 
 def _kinds(groups: Iterable[tuple[Any, ...]]) -> set[type]:
-    """Return the types of all values in keys."""
+    """Return the types of all values in group keys."""
     return set(map(type, chain.from_iterable(groups)))
 
 
@@ -87,12 +87,12 @@ def _read_cells(stored: Any) -> Chosen:
 
 
 def add_noise(sealed: Sealed, plan: Plan, entropy: Entropy) -> NoisyMeasurement:
-    """Return the noisy totals of every group in the answer.
+    """Return the noisy totals, and the cells of quantiles, of every group in the answer.
 
     # Privacy: noise is drawn for every declared group, whether or not it has rows, in the order of
     # the plan. Groups that are neither declared nor selected are dropped unseen. Both the total and
-    # its sum with the noise are saturated, that is, clipped to the same large bounds. The result is
-    # a function of total + noise alone, where the noise is drawn without bounds.
+    # its sum with the noise are saturated, that is, clipped to the same large bounds. A noisy total
+    # is a function of (saturated total + noise) alone, where the noise is drawn without bounds.
     """
     exact = unseal(sealed).groups
     groups = _released_groups(exact, plan.keys, entropy)
@@ -133,7 +133,7 @@ def _choose(
 def _released_groups(
     exact: Groups, keys: DeclaredKeys | SelectedKeys, entropy: Entropy
 ) -> tuple[tuple[Value, ...], ...]:
-    """Return the groups in the answer: all declared keys, or those that are selected."""
+    """Return the groups in the answer: all declared keys, or the privately selected ones."""
     match keys:
         case DeclaredKeys(groups=groups):
             return groups
@@ -167,8 +167,8 @@ def round_each(totals: Sequence[int], size: Fraction) -> Integers:
     """Return `round_to_steps` of each total, saturated.
 
     Why: with a / b the size and m the largest absolute total, no intermediate 64-bit result exceeds
-         2 b m + a or 2 a. If both are less than 2^62, nothing overflows, and division rounds down
-         as for Python's integers. In all other cases, Python's integers are used.
+         the larger of 2 b m + a and 2 a. If it is less than 2^62, nothing overflows, and division
+         rounds down as for Python's integers. In all other cases, Python's integers are used.
     """
     a, b = size.numerator, size.denominator
     largest = max(1, max(totals, default=0), -min(totals, default=0))

@@ -61,7 +61,8 @@ def sample_noise(noise: TotalNoise) -> Floats:
 def sample_levels(plan: Plan) -> Floats:
     """Return a level in (0, 1) for each quantile: one row per point of `noise_sample`.
 
-    A level says how large the quantile's own error is among all errors that it can have.
+    A level is the probability with which the quantile's error is greater than at this point; see
+    `spread_ends`.
     """
     used = plan.noise.law.uniforms
     return spread_points(used + len(plan.quantiles))[:, used:]

@@ -1,4 +1,4 @@
-"""Notes: sentences of answers, previews, and explanations on limits and errors of quantiles."""
+"""Notes on contribution limits and errors of quantiles, for answers, previews, and explanations."""
 
 import math
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ __all__ = ["notes_of"]
 
 
 def notes_of(plan: Plan) -> tuple[str, ...]:
-    """Return sentences on contribution limits and errors of quantiles; no row affects them."""
+    """Return sentences on contribution limits and errors of quantiles; they depend on no row."""
     return (*_limit_notes(plan), *_quantile_notes(plan))
 
 
@@ -55,7 +55,7 @@ def _quantile_notes(plan: Plan) -> Iterator[str]:
 
 
 def _round(rows: float) -> str:
-    """Return a number of rows, rounded up to two digits."""
+    """Return a number of rows as an integer, rounded up to two significant digits."""
     step = 10 ** max(0, math.floor(math.log10(max(rows, 1.0))) - 1)
     return f"{math.ceil(rows / step) * step:,}"
 

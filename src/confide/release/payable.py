@@ -3,8 +3,8 @@
 The executor handles all payables alike. A payable makes a priced plan at a share of the budget. The
 priced plan reads rows, and encodes the noisy result for the ledger and decodes it again.
 
-Two kinds of payables are here: queries and top keys. A choice, a release, and the statistics define
-their own.
+Two priced plans are here: for queries and for top keys. Choices, batches of queries, and statistics
+define their own.
 """
 
 from collections.abc import Sequence
@@ -107,7 +107,7 @@ class QueryPlan(PricedPlan[NoisyMeasurement], Protocol):
         ...
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
-        """Return the half-width of each column, or None if it depends on the data."""
+        """Return the half-width of each noisy column's interval; None where data determine it."""
         ...
 
     def group_errors(self, confidence: Number) -> dict[str, float]:
@@ -115,7 +115,7 @@ class QueryPlan(PricedPlan[NoisyMeasurement], Protocol):
         ...
 
     def regret(self, confidence: float) -> float | None:
-        """Return the most by which a chosen key may fall short, or None if no key is chosen."""
+        """Return a bound on how far chosen counts fall short; None if no key is chosen."""
         ...
 
     def explain(self, cost: Cost, *, reused: bool, level: float) -> Explanation:
@@ -146,7 +146,7 @@ class PricedQuery:
         return notes_of(self.shown)
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
-        """Return the half-width of each column, or None if it depends on the data."""
+        """Return the half-width of each noisy column's interval; None where data determine it."""
         return predict_errors(self.shown, confidence)
 
     def group_errors(self, confidence: Number) -> dict[str, float]:
@@ -210,7 +210,7 @@ class PricedTopKeys:
         return {}
 
     def regret(self, confidence: float) -> float | None:
-        """Return the most by which the count of a chosen key may fall short of the best."""
+        """Return a bound on how far chosen counts are below the best remaining ones."""
         return self.selection.regret(confidence)
 
     def explain(self, cost: Cost, *, reused: bool, level: float) -> Explanation:
@@ -235,9 +235,9 @@ class PricedTopKeys:
 def grid_steps(plan: Plan) -> list[str]:
     """Return the steps of a plan's noise, and the rates of its quantiles, as strings.
 
-    They are stored with an answer, and compared with those of the plan when it is shown again; see
-    `check_grid_steps`. Rates are included because a later version may divide the same cost
-    differently between quantiles, which have no steps.
+    They are stored with an answer, and compared with those of the plan when the answer is shown
+    again; see `check_grid_steps`. Rates are included because quantiles have no steps, and a later
+    version may divide the same cost differently between them.
     """
     rates = [
         f"{float(quantile.choice.rate):.9g} {float(quantile.ends.rate):.9g}"
@@ -247,10 +247,10 @@ def grid_steps(plan: Plan) -> list[str]:
 
 
 def check_grid_steps(payload: Payload, steps: Sequence[Any]) -> None:
-    """Raise an error if a stored answer has other grid steps than the plan.
+    """Raise an error if a stored answer has grid steps or rates other than ``steps``.
 
-    A later version of the planner may choose other steps for the same query at the same cost. It
-    would then misread the stored integers, which count steps of the earlier size.
+    A later version of the planner may choose other steps for the same query at the same cost. The
+    stored integers count steps of the earlier size, so that version would misread them.
 
     Raises:
         UnsupportedQuery: the steps differ.

@@ -1,8 +1,8 @@
-"""Choices of quantile cells, one by one or by tree, with values and intervals.
+"""Choices of cells for quantiles, one at a time or by a tree, and the resulting intervals.
 
-plan/quantiles.py plans these choices and states what they cost. Rows are counted by cell; a count
-of cells is a pair of arrays: the cells that have rows, in order, and the number of rows of each.
-Ranks are counted in rank steps, of which one row has 2b for a quantile of level a/b.
+plan/quantiles.py and plan/quantile_tree.py plan these choices and state what they cost. Rows are
+counted by cell: a `Pair` has the cells that have rows, and the number of rows in each. Ranks of
+single quantiles are counted in rank steps: for level a/b, one row is 2b rank steps.
 """
 
 import math
@@ -37,14 +37,14 @@ __all__ = [
 
 MAX_BATCH_SIZE: Final = 2**18
 EDGE_WEIGHT: Final = 39
-"""The weight of the end of the range, as a multiple of that of all cells; see `Quantile`."""
+"""The weight of the end of the range, as a multiple of all cells together; see `Quantile`."""
 OVERFLOW_LIMIT: Final = 2**61
 CONFIDENCE: Final = 0.95
 
 Chosen = tuple[int, int, int]
 """The cells of a quantile's value and of both interval ends.
 
-An end outside all cells, -1 or their number, is an end of the declared range.
+A low end of -1, or a high end equal to the number of cells, means that end of the declared range.
 """
 
 
@@ -52,10 +52,10 @@ An end outside all cells, -1 or their number, is an end of the declared range.
 class Ranks:
     """Runs of cells that have the same rank, for several groups, one array row per group.
 
-    A run is one cell with rows, or all cells between two such cells. ``breaks`` are the first cells
-    of the runs, followed by the number of all cells. ``first`` and ``last`` are the ranks at which
-    a run begins and ends, in rank steps, of which one row has ``row``. ``rows`` is the number of
-    rows of each group. Groups with fewer runs are padded with empty runs at the end.
+    A run is one cell with rows, or all cells before, between, or after such cells. ``breaks`` are
+    the first cells of the runs, followed by the number of all cells. ``first`` and ``last`` are the
+    ranks at which a run begins and ends, in rank steps; one row is ``row`` rank steps. ``rows`` is
+    the number of rows of each group. Groups with fewer runs are padded with empty runs at the end.
     """
 
     breaks: Integers
@@ -97,7 +97,7 @@ class Ranks:
         return _negate(self.first - ranks[:, None])
 
     def rank_of(self, quantile: Quantile) -> Integers:
-        """Return the rank of a quantile in each group, as QUANTILE_CONT defines it."""
+        """Return the rank steps of a quantile in each group, as QUANTILE_CONT defines its rank."""
         level = quantile.level
         ranks: Integers = 2 * level.numerator * (self.rows - 1) + level.denominator
         return ranks
@@ -108,10 +108,10 @@ def choose_each(
 ) -> list[Chosen]:
     """Return the cells of a quantile's value and of both interval ends, for each group.
 
-    Groups are processed in batches, whose arrays have a limited size.
+    Groups are processed in batches, which limits the size of arrays.
 
-    # Privacy: all three choices are charged. The ends see the value only after it is chosen, and
-    # nothing derived from the counts leaves this function except these cells.
+    # Privacy: all three choices are charged. The choices of the ends use the value only after it is
+    # chosen, and nothing derived from the counts leaves this function except these cells.
     """
     chosen: list[Chosen] = []
     batch: list[Pair] = []
@@ -197,11 +197,12 @@ def _choose(
     choice: Exponential,
     entropy: Entropy,
 ) -> Integers:
-    """Return a cell of [first, last) for each group, where greater scores are more probable.
+    """Return a cell in [first, last) for each group; cells with greater scores are more probable.
 
-    ``breaks`` are those of `Ranks`, and ``scores`` those of its runs. ``within`` holds the arrays
-    first and last. ``edge`` adds an end of the declared range as a candidate: its scores, and the
-    number that denotes it in the result. Runs outside [first, last) have zero width.
+    ``breaks`` are the breaks of `Ranks`, and ``scores`` has the scores of its runs. ``within``
+    holds the arrays first and last. ``edge`` adds an end of the declared range as a candidate: its
+    scores, and the number that denotes it in the result. Runs outside [first, last) have zero
+    width.
     """
     first, last = within
     positions = cells.start(np.clip(breaks, first[:, None], last[:, None]))
@@ -231,9 +232,9 @@ def read_ends(
 ) -> tuple[Floats, Floats]:
     """Return both ends of the intervals of one quantile, for each group.
 
-    ``index`` is that of the quantile in the plan. The ends were chosen for a confidence of 95%, so
-    the interval also covers lower levels. For higher levels, it is the entire range, which is
-    certain.
+    ``index`` is the quantile's index in the plan. The ends were chosen for a confidence of 95%, and
+    also serve for lower levels. For higher levels, they are the ends of the declared range, which
+    certainly contains the quantile.
     """
     cells = plan.histograms[plan.quantiles[index].histogram].cells
     bottom, top = (float(end) for end in cells.bounds)
@@ -254,8 +255,9 @@ def spread_ends(
     The function returns the error, value minus exact value, that is not exceeded with a probability
     of 1 minus the level.
 
-    Why: on either side, the distance to the exact value is modeled as exponential, and exceeds the
-         end of the interval as often as the interval states. The exact value stays in the range.
+    Why: on either side, the distance from the value to the exact value is modeled as exponential.
+         The exact value lies beyond the end of the interval as often as its confidence states, and
+         always within the declared range.
     """
     values = read_cells(plan, chosen)[:, index]
     lows, highs = read_ends(plan, chosen, index, confidence)
@@ -278,7 +280,7 @@ MAX_DENOMINATOR = 100_000
 
 @dataclass(frozen=True, slots=True)
 class _ChosenCell:
-    """A chosen cell, with the released numbers of rows below it and up to its end (``through``)."""
+    """A chosen cell, with the released number of rows below it, and up to its end (``through``)."""
 
     cell: int
     before: int
@@ -326,7 +328,8 @@ def _choose_split(
 ) -> _ChosenCell:
     """Return the choice of one split, between the two earlier choices in ``sides``.
 
-    ``target`` is the rank to choose, in rows of the entire table.
+    ``target`` is the rank to choose, in rows of the entire table. If it is not between them, or no
+    cell is, the result is one of them.
     """
     below, above = sides
     first, last = below.cell + 1, above.cell

@@ -28,11 +28,11 @@ SCORED_LOG_WEIGHT: Final = 92.0
 """Runs that weigh less than exp(-92) are omitted: negligible compared with exp(-60)."""
 
 AVERAGED_LOG_WEIGHT: Final = 48.0
-"""Averages omit halves with weights below exp(-48): with 2^62 steps, they add 1/100 of a step."""
+"""Averages omit halves with weights below exp(-48): in 2^62 steps, they add 1/100 of a step."""
 
 TOP_BITS: Final = 62
 MIN_HALF_DISTANCE: Final = 2**13 - 2
-"""The minimum distance of halves, in steps."""
+"""The minimum distance of halves, in fine steps (see `Averaged`)."""
 
 FINE_BITS: Final = 14
 MAX_ROW_BITS: Final = 40
@@ -42,9 +42,9 @@ MAX_ROW_BITS: Final = 40
 class Averaged:
     """Runs between consecutive averaged halves, one array row per group.
 
-    ``places`` are their bounds: positions in fine steps, of which one unit of cell weight has
-    2^bits. ``scores`` are the negated distances of the runs' ranks from the quantile's rank. The
-    entire range, with the positions from 0 to ``range_end``, is one more candidate, whose score is
+    ``places`` are their bounds, in fine steps; one unit of cell weight is 2^bits fine steps.
+    ``scores`` are the negated distances of the runs' ranks from the quantile's rank. The entire
+    range, with the positions from 0 to ``range_end``, is one more candidate, and its score is
     ``range_score``.
     """
 

@@ -57,7 +57,7 @@ def select_keys(sealed: Sealed, selection: TopKeysPlan, entropy: Entropy) -> Noi
     """Return the chosen keys in the order in which they were chosen, without any numbers.
 
     # Privacy: every declared key takes part, whether or not it has rows; counts of other keys are
-    # dropped unseen. Clipping a count at 2^61 never increases its change.
+    # dropped unseen. Clipping a count at 2^61 never increases the change that a unit can cause.
     """
     exact = unseal(sealed).groups
     groups = list(selection.groups)
@@ -116,7 +116,7 @@ def choose_block_rank(
     *,
     level: Fraction,
 ) -> int:
-    """Return a grid step at approximately this level among the blocks' results of one output.
+    """Return a grid step, chosen near the quantile of this level of one output's block results.
 
     ``output`` is the index of the estimator's output.
     """
@@ -142,15 +142,15 @@ def add_blocks(
     *,
     squared: bool = False,
 ) -> list[int]:
-    """Return a noisy sum over blocks for each output of an estimator.
+    """Return a noisy sum over blocks for each output of an estimator, in noise steps.
 
-    Every result counts by s, its number of grid steps above the lower end of the output's window,
-    clipped to the window. With ``squared``, it counts by (2 s - w)^2 / w instead, rounded down,
-    where w is the width of the window. That measures the distance from the window's middle, and is
-    from 0 to w, like s.
+    Every result adds s, its number of grid steps above the lower end of the output's window,
+    clipped to the window. With ``squared``, it adds (2 s - w)^2 / w instead, rounded down, where w
+    is the width of the window, at least 1. This measures the distance from the window's middle, and
+    is from 0 to w, like s.
 
     # Privacy: every result is clipped to its window before it is added, so one block adds from 0 to
-    # the width of the window, to which the noise is calibrated.
+    # w, to which the noise is calibrated.
     """
     results = unseal(sealed)
     drawn = noise.law.draw(1, entropy)[0]

@@ -14,21 +14,24 @@ ROUNDS: Final = 50
 GRID_MARGIN_SCALES: Final = 12
 MAX_SHRUNK_SCALES: Final = 60
 GRID_STEPS_PER_SCALE: Final = 8
-"""Limits in multiples of the noise's scale: of the grid of possible counts, and its fineness."""
+"""The number of steps of the grid of possible counts per scale of the noise.
+
+Counts above MAX_SHRUNK_SCALES scales are not shrunk, and the grid ends GRID_MARGIN_SCALES above.
+"""
 MIN_DENSITY: Final = 1e-300
 
 
 def shrink_counts(noisy: Floats, noise: TotalNoise, place: int) -> Floats:
-    """Return the mean of each noisy count of a column, given all noisy counts.
+    """Return the mean of each noise-free count of a column, given all noisy counts.
 
     ``place`` is the index of the count among the totals that share the noise.
 
-    Law:     the noise-free counts are modeled as draws from one unknown distribution on the
-             nonnegative numbers. It is estimated by maximum likelihood, with 50 rounds of
-             expectation maximization. Then each count becomes its mean given its own noisy value.
-             Counts above 60 scales of the noise are unchanged.
+    Law:     noisy counts above 60 scales of the noise are unchanged. For the others, the noise-free
+             counts are modeled as draws from one unknown distribution on a grid of nonnegative
+             numbers. It is estimated by maximum likelihood, with 50 rounds of expectation
+             maximization. Then each count becomes its mean given its own noisy value.
     Claim:   costs nothing, and no count is below zero. If many counts are small, the result is more
-             accurate on average than the noisy counts, even after clipping those at zero. It is
+             accurate on average than the noisy counts, even if these are clipped at zero. It is
              biased: sums of the results differ from sums of the released counts.
     Why:     a function of released numbers and of the noise distribution alone is post-processing.
              The conditional mean has the least expected squared error over the distribution of the
