@@ -107,7 +107,7 @@ class QueryPlan(PricedPlan[NoisyMeasurement], Protocol):
         ...
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
-        """Return the half-width of each noisy column's interval; None where data determine it."""
+        """Return the half-width of each noisy column's interval; None if not known in advance."""
         ...
 
     def group_errors(self, confidence: Number) -> dict[str, float]:
@@ -146,7 +146,7 @@ class PricedQuery:
         return notes_of(self.shown)
 
     def errors(self, confidence: Number) -> dict[str, float | None]:
-        """Return the half-width of each noisy column's interval; None where data determine it."""
+        """Return the half-width of each noisy column's interval; None if not known in advance."""
         return predict_errors(self.shown, confidence)
 
     def group_errors(self, confidence: Number) -> dict[str, float]:

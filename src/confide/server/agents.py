@@ -50,7 +50,7 @@ class ServiceBackend:
         return show_budget(self._service.budget(self._caller)).model_dump()
 
     def history(self, limit: int) -> list[dict[str, Any]]:
-        """Return the caller's charges, newest first."""
+        """Return up to ``limit`` of the caller's newest charges, newest first."""
         found = self._service.entries(self._caller.analyst, limit, None)
         return [show_entry(entry).model_dump() for entry in found]
 
@@ -63,7 +63,7 @@ class ServiceBackend:
         )
 
     def ask(self, body: RequestBody) -> dict[str, Any]:
-        """Return the answer to a query, and charge for it."""
+        """Return the answer to a query, and charge for it unless a stored one is reused."""
         request = validate_request(QUERY_ADAPTER, body)
         return self._run(lambda: answer_query(self._service, self._caller, request))
 

@@ -118,12 +118,12 @@ def _add_health(app: FastAPI, service: Service) -> None:
 
     @app.get("/metrics", tags=["operators"], response_class=PlainTextResponse)
     async def metrics() -> str:
-        """Return counts of requests, refusals, and answers for Prometheus. No token is needed."""
+        """Return counts of requests, refusals, answers, and running queries. No token is needed."""
         return service.metrics.text(service.rate_limiter.busy)
 
 
 def _add_error_handlers(app: FastAPI) -> None:
-    """Register handlers that give every error the same response format."""
+    """Register handlers that return errors as JSON or, in the web UI, as a page."""
 
     def refuse(request: Request, error: ConfideError, status: int | None = None) -> Response:
         record_error(request.scope, error)
@@ -166,7 +166,7 @@ WORKERS_VARIABLE: Final = "CONFIDE_WORKERS"
 
 
 def open_app() -> FastAPI:
-    """Return the application for the declaration file named in the environment."""
+    """Return the application for the file that CONFIG_VARIABLE names, or for `confide.toml`."""
     declaration = read_toml(Path(os.environ.get(CONFIG_VARIABLE, "confide.toml")))
     _configure_logging()
     curator, tokens = open_curator(declaration), open_tokens(declaration)
@@ -181,7 +181,7 @@ def check_declared(declaration: Declaration) -> None:
 
 
 def open_curator(declaration: Declaration) -> Curator:
-    """Return the curator of a declaration that has a persistent ledger."""
+    """Return the curator of a declaration; raise an error if it has no persistent ledger."""
     _ledger_address(declaration)
     return open_declared(declaration)
 

@@ -66,7 +66,7 @@ def validate_request(adapter: TypeAdapter[T], value: dict[str, Any]) -> T:
 
 
 def describe_errors(problems: Sequence[Any]) -> str:
-    """Return the validation errors of a request as one string, without its values."""
+    """Return the first five validation errors of a request as one string, without its values."""
     found: list[str] = []
     for problem in problems[:5]:
         parts = [str(part) for part in problem["loc"] if part != "body"]

@@ -30,7 +30,7 @@ class Boards:
         return list(self._boards)
 
     def submit(self, name: str, predictions: Sequence[float]) -> dict[str, Any]:
-        """Submit predictions; return the best score and the number of submissions left."""
+        """Submit predictions; return the fields of a `ScoreResponse`."""
         score = self._find(name).submit(predictions)
         low, high = score.interval
         return {
@@ -41,7 +41,7 @@ class Boards:
         }
 
     def describe(self, name: str) -> dict[str, Any]:
-        """Return the metric and guarantee of a board, and the number of submissions left."""
+        """Return the fields of a `HoldoutResponse`."""
         board = self._find(name)
         return {
             "name": name,

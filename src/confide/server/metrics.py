@@ -1,4 +1,4 @@
-"""Counters for `/metrics`: requests and refusals, never data or durations."""
+"""Metrics for `/metrics`: requests, refusals, answers, and running queries, never data."""
 
 import os
 import threading
@@ -31,7 +31,7 @@ class Metrics:
             self._counts[name, tuple(sorted(labels.items()))] += 1
 
     def text(self, busy: int) -> str:
-        """Return all counters in the Prometheus text format."""
+        """Return all counters, and the number of running queries, in the Prometheus format."""
         worker = ("worker", str(os.getpid()))
         with self._lock:
             counts = sorted(self._counts.items())

@@ -34,7 +34,7 @@ BODY_TIMEOUT: Final = 10
 RETRY_SECONDS: Final = 5
 BOARD_PATHS: Final = ("/v1/holdouts/", "/boards/")
 PREDICTIONS_FACTOR: Final = 64
-"""Size limit for predictions, as a multiple of the limit for queries."""
+"""Size limit for predictions, as a multiple of the limit for other requests."""
 CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -56,8 +56,8 @@ INTERNAL_FAULT: Final = Fault(
 def record_error(scope: Scope, error: Exception) -> ConfideError:
     """Record an error for the log line of its request; return the error to show to the caller.
 
-    # Privacy: for a fault or an unexpected exception, the log gets only its location in the code,
-    # and the caller gets a generic message.
+    # Privacy: for a fault or an unexpected exception, the log gets only the error code and the
+    # location in the code, and the caller gets a generic message.
     """
     shown = as_refusal(error) if isinstance(error, ConfideError) else INTERNAL_FAULT
     scope["state"]["code"] = shown.code
@@ -98,7 +98,8 @@ class RequestMiddleware:
 
     A body that is too large or too slow is rejected before anything else runs, so a slow client
     occupies only a socket. With ``response_interval``, every response to a POST, including errors,
-    is sent at a multiple of that time after its body arrived.
+    starts at a multiple of that time after the request's body arrived. If the body is rejected,
+    the time counts from the start of the request.
 
     # Privacy: the log records the caller, the route, and the outcome. It contains no address,
     # query, body, token, value, or duration. A fault is logged by its location in the code, without

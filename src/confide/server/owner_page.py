@@ -46,7 +46,7 @@ async def owner(
     before: Before = None,
     verify: bool = False,
 ) -> HTMLResponse:
-    """Show the tokens and the ledger; with ``verify``, recompute balance and hash chain first."""
+    """Show the tokens and a page of the ledger; with ``verify``, also check the whole ledger."""
     return await service.run(
         lambda: _page(request, caller, service, before=before, is_verified=verify)
     )

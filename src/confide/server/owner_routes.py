@@ -29,7 +29,7 @@ async def ledger(
     before: Before = None,
     verify: bool = False,
 ) -> responses.LedgerResponse:
-    """List all charges, newest first; with ``verify``, recompute balance and hash chain."""
+    """List everyone's charges, newest first; with ``verify``, check balance and hash chain."""
     return await service.run(
         lambda: show_ledger(caller, service, limit, before, is_verified=verify)
     )
@@ -38,7 +38,7 @@ async def ledger(
 def show_ledger(
     caller: Caller, service: Service, limit: int, before: int | None, *, is_verified: bool
 ) -> responses.LedgerResponse:
-    """Return a page of the ledger, the spending of each analyst, and the verification result."""
+    """Return a page of the ledger, each analyst's spending, and the result of a requested check."""
     found = service.entries(None, limit, before)
     return responses.LedgerResponse(
         entries=[show_entry(entry) for entry in found],
@@ -73,8 +73,8 @@ async def new_token(
 ) -> responses.NewTokenResponse:
     """Create a token, which is shown only in this response.
 
-    The owner creates tokens for analysts. An analyst creates tokens for agents, each with a
-    ``name`` and a ``share`` of the analyst's own budget.
+    The owner creates tokens for owners and analysts. An analyst creates tokens for agents, each
+    with a ``name`` and a ``share`` of the analyst's own budget.
     """
 
     def work() -> responses.NewTokenResponse:
@@ -85,7 +85,7 @@ async def new_token(
 
 
 def make_token(service: Service, caller: Caller, body: requests.TokenRequest) -> tuple[str, Token]:
-    """Create a token, or raise `NotYours` if the caller may not."""
+    """Create a token and return it with its text, or raise `NotYours` if the caller may not."""
     limit = None if body.share is None else Share.floor(body.share)
     if caller.is_owner:
         if body.role == "analyst":
@@ -121,7 +121,7 @@ def make_token(service: Service, caller: Caller, body: requests.TokenRequest) ->
 
 @router.delete("/tokens/{token}", status_code=204)
 async def revoke(caller: CurrentCaller, service: CurrentService, token: TokenId) -> None:
-    """Revoke a token and those issued with it. Analysts can revoke only those they issued."""
+    """Revoke a token and those issued with it. Analysts can revoke only what their token issued."""
 
     def work() -> None:
         found = {one.id: one for one in service.tokens.list_all()}.get(token)

@@ -113,7 +113,7 @@ async def sign_out() -> Response:
 
 @router.get("/")
 async def ask_page(request: Request, service: CurrentService) -> Response:
-    """Show the query form and the available tables; tell a program where the API is."""
+    """Show the query form and the available tables; return links to the API to a program."""
     accepts_json = "application/json" in request.headers.get("accept", "")
     if not accepts_html(request) and (accepts_json or COOKIE not in request.cookies):
         return JSONResponse(API_INDEX)
@@ -204,7 +204,7 @@ def _page(
 async def history(
     request: Request, caller: SignedIn, service: CurrentService, before: Before = None
 ) -> HTMLResponse:
-    """Show the caller's queries, newest first."""
+    """Show a page of the caller's charges, newest first."""
 
     def work() -> HTMLResponse:
         found = service.entries(caller.analyst, PAGE_SIZE, before)
@@ -237,7 +237,7 @@ async def stored_answer(
 
 @router.get("/budget")
 async def budget(request: Request, caller: SignedIn, service: CurrentService) -> HTMLResponse:
-    """Show the remaining budget, its history, and spending by analyst."""
+    """Show the remaining budget, its history, and spending: of everyone for the owner."""
 
     def work() -> HTMLResponse:
         state = service.budget(caller)

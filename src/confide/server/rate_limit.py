@@ -19,7 +19,8 @@ class RateLimiter:
     """A sliding-window limit on requests, and a limit on concurrent queries, per caller.
 
     Workers count requests separately, so each admits its fraction of the rate, rounded up. Together
-    they admit about the declared rate; a caller who stays connected to one worker gets less.
+    they admit about the declared rate; a caller who stays connected to one worker gets less. The
+    limit on concurrent queries applies to each worker by itself.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -57,6 +58,6 @@ class RateLimiter:
 
     @property
     def busy(self) -> int:
-        """The number of queries being answered."""
+        """The number of queries that this worker is answering."""
         with self._lock:
             return self._busy.total()

@@ -78,7 +78,7 @@ DEFAULT_VALUES: Final[dict[str, Any]] = {
 
 
 def accepts_html(request: Request) -> bool:
-    """Return whether a request comes from a browser, to judge by the types that it accepts."""
+    """Return whether a request accepts HTML, as browsers do."""
     return "text/html" in request.headers.get("accept", "")
 
 
@@ -94,7 +94,10 @@ def render(
 
 
 def draw_answer(answer: Answer) -> dict[str, Any]:
-    """Return an answer's table, its Vega chart, and SVG charts for pages without scripts."""
+    """Return an answer's table, its Vega chart, and SVG charts for pages without scripts.
+
+    Without noisy columns, with one row, or with more than MAX_CHART_ROWS rows, there are no charts.
+    """
     figures = figures_of(answer)
     noisy = figures.noisy_columns()
     is_drawn = bool(noisy) and len(figures.rows) > 1 and len(figures.rows) <= MAX_CHART_ROWS
@@ -110,7 +113,7 @@ def draw_answer(answer: Answer) -> dict[str, Any]:
 def draw_burn_down(entries: Sequence[Entry], total: Fraction) -> str:
     """Return a Vega chart of the budget left after each charge, as JSON.
 
-    ``entries`` are the charges, oldest first, and ``total`` is the share before the first one.
+    ``entries`` are the charges, oldest first, and ``total`` is the share left before the first.
     Without charges, the result is an empty string.
     """
     if not entries:
@@ -162,7 +165,7 @@ def draw_spending(entries: Sequence[Entry]) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return a chart with null instead of infinities, which JSON lacks; Vega skips nulls."""
+    """Return a chart with null for infinities and NaN, which JSON lacks; Vega skips nulls."""
     match value:
         case dict():
             return {name: _finite(part) for name, part in value.items()}

@@ -39,7 +39,7 @@ Finite = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
 
 
 class _PricedRequest(Schema):
-    """A cost, as an epsilon or a share, a key that makes retries free, and a confirmation."""
+    """A cost (an epsilon or a share), a key that makes retries free, and a confirmation."""
 
     epsilon: Amount | None = None
     share: Amount | None = None

@@ -1,4 +1,7 @@
-"""Schemas of response bodies; `serialization` fills most of them in."""
+"""Schemas of response bodies, and the types and limits that requests share.
+
+`serialization` fills most of the responses in.
+"""
 
 from typing import Annotated, Literal
 
@@ -67,7 +70,7 @@ class ReceiptResponse(Schema):
 
 
 class AnswerResponse(Schema):
-    """Noisy values, one row per group, with both ends of each number's interval."""
+    """Keys and noisy values by row, with both ends of each noisy number's interval."""
 
     columns: list[str]
     rows: list[dict[str, Cell]]
@@ -80,10 +83,11 @@ class AnswerResponse(Schema):
 
 
 class PreviewResponse(Schema):
-    """The cost and margins of error of an answer; null where they depend on the data.
+    """The cost of an answer and its margins of error at the level ``confidence``.
 
-    ``errors`` and ``regret`` are margins at the level ``confidence``. ``reused`` is true if there
-    is a stored answer, which the caller would get for free.
+    A margin in ``errors`` is null if it is not known in advance. ``regret`` bounds how far chosen
+    counts are below the best; it is null if no key is chosen. ``reused`` is true if there is a
+    stored answer, which the caller would get for free.
     """
 
     cost: CostResponse
@@ -112,9 +116,10 @@ class ColumnResponse(Schema):
 
 
 class TableResponse(Schema):
-    """One declared table; a public one has columns only.
+    """One declared table.
 
-    ``unit`` is the column that identifies the privacy unit, or null if each row is its own unit.
+    For a public table, ``unit`` and both limits are null. For a private table, ``unit`` is the
+    column that identifies the privacy unit, or null if each row is its own unit.
     """
 
     name: str
@@ -163,14 +168,18 @@ class EntryResponse(Schema):
 
 
 class AnswersResponse(Schema):
-    """The caller's charges, newest first; pass ``before`` to get the next page."""
+    """A page of the caller's charges, newest first; pass ``before`` to get the next page."""
 
     answers: list[EntryResponse]
     before: int | None
 
 
 class LedgerResponse(Schema):
-    """All charges, newest first, and whether the ledger was verified."""
+    """A page of all charges, newest first, and the spending of each analyst.
+
+    Pass ``before`` to get the next page; it is null on the last one. ``verified`` is whether the
+    ledger is consistent, or null if no check was requested.
+    """
 
     entries: list[EntryResponse]
     before: int | None
@@ -219,7 +228,7 @@ class TokenResponse(Schema):
 
 
 class TokensResponse(Schema):
-    """Every token, newest first."""
+    """The tokens that the caller can see, newest first."""
 
     tokens: list[TokenResponse]
 
@@ -249,7 +258,7 @@ class ErrorResponse(Schema):
 
 
 class ChooseResponse(Schema):
-    """The chosen candidate; its score is at most ``regret`` below the best."""
+    """The chosen candidate; with 95% confidence, its score is at most ``regret`` below the best."""
 
     value: str
     regret: float | None
@@ -265,7 +274,11 @@ class ReleaseResponse(Schema):
 
 
 class WatchResponse(Schema):
-    """A prepaid session, reliable for answers over ``half_width`` away from the threshold."""
+    """A prepaid session that compares query values with a threshold.
+
+    If a value is at least ``half_width`` away from the threshold, the answer is correct with 95%
+    confidence.
+    """
 
     watch: int
     left: int

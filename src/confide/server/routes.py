@@ -47,7 +47,7 @@ def price_args_of(body: requests.QueryRequest) -> dict[str, Any]:
 def answer_query(
     service: Service, caller: Caller, body: requests.AnswerRequest
 ) -> responses.AnswerResponse:
-    """Return the answer to a query, and charge for it."""
+    """Return the answer to a query, and charge for it unless a stored one is reused."""
     price_args, confirm = price_args_of(body), body.confirm
     found = service.ask(
         caller, body.sql, price_args, key=body.key, fresh=body.fresh, confirm=confirm

@@ -99,8 +99,8 @@ class Caller:
     def may_confirm(self) -> bool:
         """Whether the caller can confirm a cost above the owner's limit for one query.
 
-        An agent needs a token made with that right: one that an analyst issued, or any token that
-        is used through the tools.
+        Tokens that an analyst issued, and all tokens used through the tools, must have been created
+        with that right.
         """
         return self.token.may_confirm or not (self.is_agent or self.uses_tools)
 
@@ -141,7 +141,7 @@ class Service:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     async def run_query(self, caller: Caller, work: Callable[[], T]) -> T:
-        """Return the result of a query, or raise `NotReady` after the longest wait.
+        """Return the result of a query, or raise `NotReady` after ``max_wait`` seconds.
 
         In the latter case the query keeps running and occupies its slot, and its answer is stored.
         """
@@ -177,7 +177,7 @@ class Service:
         return caller
 
     def curator_of(self, caller: Caller) -> Curator:
-        """Return the curator within the caller's limits."""
+        """Return the curator, restricted to the caller's limits."""
         if caller.is_owner:
             return self.curator
         try:
@@ -196,7 +196,7 @@ class Service:
         fresh: bool,
         confirm: bool = False,
     ) -> Answer:
-        """Return an answer, charged to the caller's share of the budget."""
+        """Return an answer, charged to the caller's share of the budget unless it is reused."""
         return self.charge_caller(
             caller,
             price_args,
@@ -289,7 +289,10 @@ class Service:
         return BudgetState(total=cost(token.limit), spent=cost(token.spent), left=cost(rest))
 
     def entries(self, name: str | None, limit: int, before: int | None) -> list[Entry]:
-        """Return the charges of one analyst, or of all, newest first."""
+        """Return up to ``limit`` charges before entry ``before``, newest first.
+
+        ``name`` is the analyst, empty for the owner, or None for everyone.
+        """
         return self.curator.ledger.history(limit, before=before, analyst=name)
 
     def answer(self, caller: Caller, entry: int) -> Answer:
@@ -326,7 +329,7 @@ class Service:
         return True
 
     def accounts(self, caller: Caller) -> list[tuple[str, Fraction | None, Fraction]]:
-        """Return (name, limit, spent) of all analysts for the owner, of themselves for others."""
+        """Return (name, limit, spent) of every declared analyst; only the owner sees others."""
         ledger = self.curator.ledger
         names = sorted(ledger.limits.analysts) if caller.is_owner else [caller.name]
         found: list[tuple[str, Fraction | None, Fraction]] = []

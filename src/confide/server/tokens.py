@@ -1,8 +1,8 @@
 """The token store: who can call the server, until when, and how much they can spend.
 
 A token has 256 secret bits and is shown once. The store has only its SHA-256 hash, without a salt,
-because guessing 256 random bits is infeasible. The part of a token before the dot is its id, which
-is not secret.
+because guessing 256 random bits is infeasible. The part of a token between ``confide-`` and the dot
+is its id, which is not secret.
 """
 
 import hashlib
@@ -84,10 +84,11 @@ ADD_MAY_CONFIRM: Final = (
 def open_tables(address: str | Path | None) -> Database:
     """Return the database of the server's tables, which are created if missing.
 
-    ``address`` is that of the ledger's database; None means a temporary file.
+    ``address`` is the address of the ledger's database; None means a temporary file.
 
     Raises:
         BadDeclaration: the file belongs to another program.
+        Fault: another version of confide created the tables with a layout that is not supported.
     """
     if address is None:
         folder = tempfile.TemporaryDirectory(prefix="confide-")
@@ -140,9 +141,9 @@ class Role(StrEnum):
 class Token:
     """A stored token, without its secret; times are seconds since 1970.
 
-    ``name`` is that of the owner, or of the analyst whose limits apply. An analyst can create a
-    token for an agent. It has the agent's name as its ``label``, a ``limit`` on its own spending,
-    and the id of the analyst's token as its ``parent``. It is valid only as long as its parent.
+    ``name`` is the name of the owner, or of the analyst whose limits apply. A token that an analyst
+    creates for an agent has the agent's name as its ``label``, a ``limit`` on its own spending, and
+    the id of the analyst's token as its ``parent``. It is valid only as long as its parent.
     ``may_confirm`` lets an agent confirm a high cost.
     """
 
@@ -241,7 +242,7 @@ class TokenStore:
         return found if found.is_live(now) and not is_orphan else None
 
     def refresh(self, token: Token) -> Token:
-        """Return the current state of a token, which may have been charged since."""
+        """Return the current state of a token, which may have changed since ``token`` was read."""
         row = self._row(token.id)
         return token if row is None else _token(row)
 
@@ -300,7 +301,7 @@ class TokenStore:
 
 
 def spent_by_analyst(tokens: Iterable[Token], ledger: Ledger) -> dict[str, Fraction]:
-    """Return the share that each analyst has spent with all tokens, from the ledger.
+    """Return the share that each analyst with a token has spent in total, from the ledger.
 
     A token without its own limit spends its analyst's share and is not counted separately.
     """
