@@ -198,8 +198,11 @@ def test_a_registered_aggregate_is_written_and_explained(curator: Curator) -> No
     assert "SELECT CORR(t1.x, t1.y + 1) FILTER (WHERE t1.ward = 'A') AS r FROM t AS t1" == written
     assert written == canonical(read_sql(written, curator.names))
     sentences = str(curator.explain(text, epsilon=1))
-    assert "products, and a noisy count; values of x lie within 0 and 100" in sentences
-    assert "; values of y + 1 lie within -19 and 31" in sentences
+    assert (
+        "products, and a noisy count; values of x are clipped to the range from 0 to 100"
+        in sentences
+    )
+    assert "; values of y + 1 are clipped to the range from -19 to 31" in sentences
     with pytest.raises(UnsupportedQuery, match=r"STDDEV, CORR\(x, y\), MEDIAN"):
         curator.sql("SELECT MIN(x) FROM t", epsilon=1)
     with pytest.raises(
