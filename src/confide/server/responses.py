@@ -177,8 +177,8 @@ class AnswersResponse(Schema):
 class LedgerResponse(Schema):
     """A page of all charges, newest first, and the spending of each analyst.
 
-    Pass ``before`` to get the next page; it is null on the last one. ``verified`` is whether the
-    ledger is consistent, or null if no check was requested.
+    Unless ``before`` is null, pass it to get the next page. ``verified`` is whether the ledger is
+    consistent, or null if no check was requested.
     """
 
     entries: list[EntryResponse]

@@ -49,7 +49,7 @@ MIN_STRENGTH: Final = 24
 """The minimum `Pooling.strength` at which quartiles are chosen."""
 
 COARSE_BITS: Final = 8
-"""Bits of the number of candidates for a quartile or median, at least."""
+"""Quartiles, and medians without quartiles, have at least 2^COARSE_BITS candidates."""
 SPREAD_FRACTION: Final = Fraction(1, 10)
 """Fraction of the loss for sums of squares, if they are needed."""
 LOW, MIDDLE, HIGH = Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)
@@ -115,8 +115,8 @@ class Pooling:
     def check(self) -> None:
         """Refuse a loss that is too small for any noise, before it is charged.
 
-        Why: it tries the full width of the grids. All grids have the same number of steps, and a
-             narrower window needs less noise.
+        Why: the check tries the full width of the grids. All grids have the same number of steps,
+             and a narrower window needs less noise.
         """
         for part in (Fraction(0), *QUARTILE_FRACTIONS[self.method]):
             replace(self, part=part).check_part()
@@ -152,9 +152,9 @@ class Pooling:
         return _choose_cell(self.strength / 4.0)
 
     def quartiles(self, sealed: SealedBlocks, index: int, grid: ValueGrid) -> list[int]:
-        """Return two quartiles of an output's results, in steps, or none if they are not chosen.
+        """Return both quartiles of an output's results, in steps, or none if they are not chosen.
 
-        ``index`` is that of the output, and ``grid`` its grid.
+        ``index`` is the index of the output, and ``grid`` is its grid.
         """
         if not self.part:
             return []
@@ -170,8 +170,8 @@ class Pooling:
     ) -> int:
         """Return the median of an output's results, in steps.
 
-        If there are quartiles, candidates lie within their window, at distances of at most an
-        eighth of the median's standard error, or one step.
+        If there are quartiles, candidates lie within their window. The distance between them is at
+        most about an eighth of the median's standard error, or one step.
 
         Why: with fewer candidates, a wrong one is less likely to be chosen, and this resolution is
              sufficient.
@@ -187,7 +187,7 @@ class Pooling:
         return low + cell * found
 
     def _range(self, quartiles: Sequence[int]) -> float:
-        """Return the interquartile range in steps, rounded up because candidates are coarse."""
+        """Return the interquartile range in steps, increased because candidates are coarse."""
         return math.hypot(quartiles[1] - quartiles[0], self._cell)
 
     def window(self, quartiles: Sequence[int], grid: ValueGrid) -> Window:
@@ -255,13 +255,13 @@ class Pooling:
         return start + unit * min(max(found, grid.low), grid.high), start + unit * inside
 
     def _read_median(self, index: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
-        """Return the chosen median, and replicas of the population's.
+        """Return the chosen median, and replicas of the population median.
 
         Law:  for k normal results with standard deviation s, the standard error of the median is
               sqrt(pi / 2) times that of the mean. The error of the chosen rank is a Laplace
               variable with scale 1 / rate, and results near the median are sqrt(2 pi) s / k apart.
-              Without quartiles, s is unknown, so the replicas alternate between the two bounds, and
-              the interval has these as its ends.
+              Without quartiles, s is unknown. The replicas then alternate between the two bounds,
+              which become the ends of the interval.
         """
         grid, pair = self.grids[index], noisy["quartiles"][index]
         middle, normals = float(noisy["sums"][index]), self._normals(index)
@@ -274,16 +274,16 @@ class Pooling:
         return middle, np.asarray(middle + deviation * errors)
 
     def _read_window(self, index: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
-        """Return the mean within a window, and replicas of the population's.
+        """Return the mean within a window, and replicas of the population mean.
 
         Law:  let d be the distance of the mean from the midpoint of the quartiles, in multiples of
-              the interquartile range. For a skewed distribution, the standard deviation of the
-              results is up to 1 + 25 d^2 times the value that the range suggests, as if they were
-              normal. Their mean is up to 4 d^2 ranges farther from the midpoint than the mean
-              within the window. Both bounds hold for gamma and lognormal distributions up to
-              skewness 2. Every other replica includes the larger distance. If the quartiles are
-              equal or adjacent candidates, the results may lie anywhere between the neighboring
-              candidates, and the interval includes that range.
+              the interquartile range, and at most 1/4. For a skewed distribution, the standard
+              deviation of the results is up to 1 + 25 d^2 times the value that the range suggests
+              for normal results. Their mean is up to 4 d^2 ranges farther from the midpoint than
+              the mean within the window. Both bounds hold for gamma and lognormal distributions up
+              to skewness 2. Every other replica includes the larger distance. If the quartiles are
+              equal or adjacent candidates, the results may lie anywhere between the quartiles, or
+              up to half a candidate's distance outside. The interval includes that range.
         """
         pair, blocks = noisy["quartiles"][index], self.blocks
         windows = self.windows(self.grids, noisy["quartiles"])
@@ -304,12 +304,12 @@ class Pooling:
         return low + inside, replicas
 
     def _read_mean(self, index: int, noisy: dict[str, Any]) -> tuple[float, Floats]:
-        """Return the mean within the bounds, and replicas of the population's.
+        """Return the mean within the bounds, and replicas of the population mean.
 
         Law:  the variance of the results follows from the noisy sum of their squared distances from
-              the midpoint of the bounds. Replicas add noise to both sums, and limit the variance to
-              m (w - m), the largest that a mean m within a width w allows. So if the noise hides
-              the variance, many replicas have the largest possible variance.
+              the midpoint of the bounds. Replicas add noise to both sums. They limit the variance
+              to m (w - m) k / (k - 1), the largest that k results with a mean m within a width w
+              can have. So if the noise hides the variance, many replicas have this variance.
         """
         windows, blocks = self.windows(self.grids, noisy["quartiles"]), self.blocks
         low, high = windows[index]
@@ -352,7 +352,7 @@ class Pooling:
 
 
 def _choose_cell(exponent: float) -> int:
-    """Return the number of steps between candidates, if a bad one has weight exp(-exponent).
+    """Return the number of steps between candidates, if the worst one has weight exp(-exponent).
 
     Why: the probability that a candidate beyond all results is chosen is at most N exp(-exponent),
          where N is the number of candidates. For N = exp(exponent - 2), it is exp(-2).

@@ -82,7 +82,7 @@ BIN_COUNTS_PART: Final = 1 - ROW_COUNT_PART - WIDTH_PART
 """Fractions of the cost for the number of rows, for the bin width, and for the counts of bins."""
 MAX_SAMPLES: Final = 10**8
 RESIDUAL_NOISE_FRACTION: Final = Fraction(1, 4)
-"""Approximate fraction of the noise variance that `smooth_counts` leaves, to choose a width."""
+"""Approximate fraction of the noise variance that `smooth_counts` leaves; for `plan_width`."""
 BINS_PER_CUBE_ROOT: Final = 2.4
 """Bins per cube root of the number of rows.
 
@@ -121,12 +121,12 @@ class Density:
              ((1 - p) Z - p times the sum of the other bins' Z) / n. With k bins, the standard
              deviation of Z is multiplied by sqrt((1 - p)^2 + (k - 1) p^2) / n, where the root is
              about 1 unless most rows lie in a few bins. The half-width for noise uses the wider of
-             the distribution of Z and a normal one with the same standard deviation. Its square is
-             added to that of the half-width for sampling, which is exact if one of them dominates.
-             The band is centered on the noisy fractions, and widened to contain the value. The
-             value comes from `smooth_counts` and is then moved to the nearest nonnegative
-             histogram with a total of 1. Because the true density is such a histogram, that move
-             never increases the distance from it.
+             the distribution of Z and a normal one with the same standard deviation. It is combined
+             with the half-width for sampling as the root of the sum of their squares, which is
+             exact if one of them dominates. The band is centered on the noisy fractions, and
+             widened to contain the value. The value comes from `smooth_counts` and is then moved to
+             the nearest nonnegative histogram with a total of 1. Because the true density is such a
+             histogram, that move never increases the distance from it.
     Source:  [Smi08]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_density.py.
     """
@@ -237,9 +237,9 @@ class Density:
         return np.sqrt((fractions + 1.0 / self.size) * (1.0 - fractions) / self.size)
 
     def _noise_factor(self) -> Floats:
-        """Return the factor from a count's noise to the error of each bin's fraction.
+        """Return the error of each bin's fraction from noise, as a multiple of a count's noise.
 
-        The factor relates their standard deviations.
+        Both are measured by their standard deviations.
         """
         fractions = np.clip(self.parts, 0.0, 1.0)
         others = np.sqrt(self.bins.count - 1.0) * fractions
@@ -280,7 +280,7 @@ class BinLevels:
     is_whole: bool = False
 
     def bins(self, halvings: int) -> HistogramBins:
-        """Return the bins after the widest bin, which covers the range, is halved this often."""
+        """Return the bins if the widest bin, which covers the range, is halved this many times."""
         width = self.finest * 2 ** (self.levels - halvings)
         needed = math.ceil((self.high - self.low) / width) if self.is_whole else 2**halvings
         return HistogramBins(self.low, width, max(1, needed))
@@ -301,9 +301,9 @@ class BinLevels:
 
 @dataclass(frozen=True, slots=True)
 class _PreparedDensity:
-    """The plans for the number of rows and for the bin width.
+    """The plans for the number of rows (``size``) and for the choice of a width (``finest``).
 
-    `plan` returns that for the counts, once the width is chosen; ``share`` is their share.
+    `plan` returns the plan for the counts of bins, once the width is chosen; ``share`` pays for it.
     """
 
     context: EstimateContext
@@ -339,7 +339,8 @@ def estimate_density(context: EstimateContext, arguments: DensityArguments) -> D
     Law:     each bin's count plus the plan's noise. With ``bins=None``, the range is halved k times
              (2^k bins, fewer if bins must have integer widths). `WidthChoice` chooses k, and favors
              2.4 times the cube root of a noisy number of rows as the number of bins. The number of
-             rows takes 5% of the cost, the choice 15%, and the counts the rest.
+             rows takes 5% of the cost, the choice 15%, and the counts the rest. If ``bins`` is a
+             number, the counts take all of it.
     Claim:   costs the granted share. The squared error that noise adds is its variance times
              bins / (n^2 width) for n rows, so the rate n^(-1/3) is preserved if epsilon is above
              n^(-1/3).

@@ -290,7 +290,7 @@ def read_sums(plan: Plan, steps: Sequence[Sequence[int]]) -> NoisySums:
 
 
 def _locate_total(plan: Plan, aggregate: AggregateCall) -> tuple[int, float]:
-    """Return the index of an output's total in the plan, and the value of one grid step."""
+    """Return the index of an output's total in the plan, and the value of one unit of the total."""
     statistic = next(one for one in plan.statistics if one.aggregate == aggregate)
     index = statistic.only_total
     if index is None or not function_of(aggregate).is_linear:
@@ -316,8 +316,8 @@ class EstimateResult(Protocol):
 
     ``form`` is the structure of ``value``, of ``standard_error``, and of both ends of
     ``interval``. ``numbers``, ``standard_errors``, and ``intervals`` have the same content as flat
-    sequences, in the order of ``names``. ``edges`` are those of a histogram's bins. An unknown
-    interval end or standard error is infinite.
+    sequences, in the order of ``names``. There, an unknown standard error or interval end is
+    infinite. ``edges`` are the edges of a histogram's bins, and None for other forms.
     """
 
     @property

@@ -29,7 +29,7 @@ COSTS: Final = ("epsilon", "share", "error", "confidence")
 
 
 class EstimateMethods:
-    """The base class of the generated methods: `estimate`, and the owner's estimators."""
+    """The base class of `StatisticMethods`: `estimate`, and the owner's estimators."""
 
     analyst: str
     _executor: "Executor"

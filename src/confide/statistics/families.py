@@ -76,7 +76,8 @@ class LikelihoodModel(Protocol):
     def solve(self, sums: Floats) -> Floats:
         """Return the maximum likelihood parameters.
 
-        The last axis of ``sums`` has the count and the sums; that of the result has the parameters.
+        The last axis of ``sums`` has the count and the sums of the terms. The last axis of the
+        result has the parameters.
         """
         ...
 

@@ -33,7 +33,7 @@ ClipRange = tuple[float, float] | None
 ROWS: Final = "the rows"
 """The output name of a count by group.
 
-It cannot clash with a column that a query groups by; the declared names here have no spaces.
+It cannot clash with a column that a query groups by, because no declared name starts with "the ".
 """
 
 
@@ -157,8 +157,8 @@ INTERCEPT: Final = "Intercept"
 class Design:
     """A parsed formula.
 
-    ``columns`` are the explanatory columns, including products and indicators. ``names`` are those
-    of all declared columns in the formula, and ``text`` is the formula itself.
+    ``columns`` are the explanatory columns, including products and indicators. ``names`` are
+    the names of all declared columns in the formula, and ``text`` is the formula itself.
     """
 
     text: str
@@ -178,9 +178,9 @@ def read_formula(context: EstimateContext, table: str, formula: str) -> Design:
     """Return a parsed formula over declared columns.
 
     ``y ~ a + b`` explains y by a, b and a constant. ``a:b`` is the product of a and b, and ``a*b``
-    is short for ``a + b + a:b``. ``a*b*c`` includes all three and all their products. ``- 1`` omits
-    the constant. A Category column becomes one indicator column for each value but the first: 1 if
-    the row has the value, otherwise 0.
+    is short for ``a + b + a:b``. ``a*b*c`` includes all three and all their products. ``- 1`` or
+    ``+ 0`` omits the constant. A Category column becomes one indicator column for each value but
+    the first: 1 if the row has the value, otherwise 0. NULL does not count as a value.
     """
     if not isinstance(formula, str) or len(formula) > MAX_FORMULA_LENGTH or formula.count("~") != 1:
         raise UnsupportedQuery(

@@ -1,8 +1,14 @@
 """The solver for logistic and Poisson regression.
 
-It releases four kinds of sums over the rows, one after the other: of columns times responses, of
-products of columns, of columns times means and products times weights at coefficients near the
-solution, and of columns times residuals at these coefficients. `Link` and `Model` define the terms.
+It releases four kinds of sums over the rows, one after the other:
+
+1. columns times responses,
+2. products of two columns,
+3. columns times means, and products of two columns times weights, at up to five points,
+4. columns times residuals, at the point that the third kind leads to.
+
+A point is a vector of coefficients, and each one is closer to the solution. `Link` and `Model`
+define means, weights, and residuals.
 """
 
 from collections.abc import Callable
@@ -49,13 +55,16 @@ RESIDUAL_PART: Final = Fraction(45, 100)
 MAX_ROUNDS: Final = 5
 """Maximum number of releases of the third kind of sums."""
 CLEAR_SIGNAL_RATIO: Final = 10.0
-"""Rows per standard deviation of noise that suffice for one round; ten times more add a round."""
+"""The number of rounds is 1 up to 10 times this many rows per standard deviation of noise.
+
+Each further factor of 10 adds a round.
+"""
 STEP_LIMIT_DEVIATIONS: Final = 4.0
 """Ridge penalty of all steps but the last, in standard deviations of the noise."""
 MIN_EIGENVALUE: Final = 1e-9
 SMALL_MODEL_SIZE: Final = 5
 MIN_CURVATURE_FRACTION: Final = 0.1
-"""Lower limit of a replica's curvature, as a fraction of the estimate's lower limit."""
+"""Lower limit of the eigenvalues of a replica's curvature, relative to ``floor``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +84,9 @@ class Curvature:
     """The released curvature, with a sample of its noise.
 
     The curvature is the matrix of sums of products of two columns times weights. It is the
-    derivative of the sums of columns times means with respect to the coefficients. Noise alone
-    rarely gives an eigenvalue above ``floor``. ``tangent`` is the curvature of the normal surrogate
-    at the same coefficients.
+    derivative of the sums of columns times means by the coefficients. Noise alone rarely gives an
+    eigenvalue above ``floor``. ``tangent`` is the curvature of the normal surrogate at the same
+    coefficients.
     """
 
     released: Floats
@@ -87,7 +96,7 @@ class Curvature:
 
     @property
     def lifted(self) -> Floats:
-        """The curvature, with eigenvalues that may be noise alone raised to the floor."""
+        """The curvature, with eigenvalues below the floor, which may be noise, raised to it."""
         return lift_matrix(self.released, self.floor)
 
     def replicate(self) -> Floats:
@@ -99,7 +108,8 @@ class GlmSolver:
     """An iterative solver: `ask` returns the next request, and `take` uses the released sums.
 
     It is deterministic, so the estimate of a stored answer is recomputed from its stored sums.
-    ``coefficients`` are those of the scaled columns, and ``previous`` those before the last step.
+    ``coefficients`` belong to the scaled columns. ``previous`` are the coefficients before the last
+    step.
     """
 
     def __init__(self, model: Model) -> None:
@@ -146,9 +156,9 @@ class GlmSolver:
         self.release_count += 1
 
     def _start(self, sums: NoisySums) -> None:
-        """Set the surrogate and the number of rounds, and start from the surrogate's coefficients.
+        """Set the surrogate, the number of rounds, and the first coefficients.
 
-        They are those with which the surrogate has the released sums of responses.
+        With these, the surrogate expects the released sums of responses, up to a ridge penalty.
         """
         constant, link = self.model.design.has_intercept, self.model.link
         deviation = float(np.sqrt(sums.variance.max()))
@@ -164,7 +174,7 @@ class GlmSolver:
         )
 
     def _step_by_means(self, sums: NoisySums) -> None:
-        """Set the curvature, and step to where means and responses should have equal sums."""
+        """Set the curvature, and step to where means should have the same sums as responses."""
         size, bounds = self.model.size, self.model.bounds(self.coefficients)
         count = size * (size + 1) // 2
         deviations = np.sqrt(sums.variance)
@@ -198,7 +208,7 @@ class GlmSolver:
         Why: the slope is the sum of columns times residuals. The released slope differs from the
              one expected at the population's coefficients by noise with a known distribution, and
              by a sampling error, whose covariance is the curvature. The released curvature differs
-             from that of the rows by noise. Replicas of the last step vary all three.
+             from the curvature of the rows by noise. Replicas of the last step vary all three.
         """
         normals = spread_normals(self.model.size)[: len(self.noise)]
         sample = normals @ root_of(self.curvature.lifted).T
@@ -210,7 +220,9 @@ class GlmSolver:
         return thinned if self.model.size <= SMALL_MODEL_SIZE else thinned[::4]
 
     def _move(self, curvature: Floats, slope: Floats, ridge: float) -> Floats:
-        """Return coefficients at which the sums of columns times means are larger by ``slope``.
+        """Return coefficients at which sums of columns times means should be larger by ``slope``.
+
+        ``ridge`` is a penalty that shortens the step.
 
         Why: a Newton step from the previous coefficients is curvature^-1 times the slope. It treats
              the sums as linear, and the surrogate corrects that: the result is where the
@@ -227,8 +239,9 @@ class GlmSolver:
 def forecast(model: Model) -> list[SumRequest]:
     """Return requests like those of a solver, before any coefficients are known.
 
-    They have the same terms with other coefficients. The curvature gets the smallest fraction of
-    the cost that it can have, so that a cost that is too small is refused before the charge.
+    There is one request of each kind; its terms differ only in their coefficients. The curvature
+    gets the smallest fraction of the cost that it can have, so that a cost that is too small is
+    refused before the charge.
     """
     ones = np.ones(model.size)
     return [

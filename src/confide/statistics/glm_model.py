@@ -1,8 +1,8 @@
 """Links, model terms, and the normal surrogate of logistic and Poisson regression.
 
-The solver in `glm` uses all three. For jointly normal columns, the sums that determine a regression
-would have a simple form. With this form, the solver extrapolates from the coefficients at which
-noisy sums over the actual rows were released.
+The solver in `glm` uses all three. It releases noisy sums over the rows only for a few vectors of
+coefficients. For coefficients near these, it predicts the sums by the formulas for jointly normal
+columns: the normal surrogate.
 """
 
 from collections.abc import Callable
@@ -62,8 +62,9 @@ class Link:
     predictor at which the weight is largest.
 
     ``derive`` maps linear predictors to means minus ``middle`` and their first three derivatives.
-    ``start`` returns the linear predictor for a mean. ``mean_term`` maps the term of a row's linear
-    predictor to that of its mean, and ``weight_term`` maps the term of a mean to that of a weight.
+    ``start`` returns the linear predictor for a mean. ``mean_term`` returns the term of a row's
+    mean, given the term of its linear predictor. ``weight_term`` returns the term of a row's
+    weight, given the term of its mean.
     """
 
     middle: float
@@ -126,7 +127,10 @@ def _logistic() -> Link:
 
 
 def _poisson(largest: float) -> Link:
-    """Return the link for counts up to ``largest``; means are capped at ``largest`` too."""
+    """Return the link for counts up to ``largest``, with means capped at ``largest``.
+
+    Above the cap, the derivatives returned are ``largest`` too, instead of 0.
+    """
     log_largest = float(np.log(largest))
 
     def derive(linear: Floats) -> Derivatives:
@@ -149,7 +153,8 @@ def _poisson(largest: float) -> Link:
 class Model:
     """A logistic or Poisson regression: its formula, its link, and the terms to sum.
 
-    All terms lie within [-1, 1]. Coefficients are those of the scaled columns, constant first.
+    All terms lie within [-1, 1]. Coefficients belong to the scaled columns, and the first to the
+    constant if there is one.
     """
 
     design: Design
@@ -162,10 +167,10 @@ class Model:
 
     @property
     def has_own_means(self) -> bool:
-        """Whether sums of products of columns times weights include those of columns times means.
+        """Whether every sum of column x mean is also a sum of column x column x weight.
 
-        They do if the weight equals the mean and there is a constant: its product with a column is
-        the column.
+        This holds if the weight equals the mean and there is a constant: the product of the
+        constant and a column is the column.
         """
         return self.link.is_own_weight and self.design.has_intercept
 
@@ -191,9 +196,10 @@ class Model:
         return [_bound(column * part) for column in self.columns()]
 
     def product_terms(self) -> list[Term]:
-        """Return the products of all pairs of columns, including the constant.
+        """Return the products of all pairs of columns and all squares of columns.
 
-        The constant's square is left out; its sum is the count.
+        A constant is included, even if the formula has none. Its square is left out, because the
+        sum of its square is the count.
         """
         return _multiply([Constant(1.0), *self._scaled()], None)[1:]
 
@@ -202,7 +208,7 @@ class Model:
 
         The weight and the mean (minus `Link.middle`) are divided by their bounds. If
         `has_own_means`, the terms with the mean are left out. The columns and the mean are shared
-        terms, so an engine does not have to recompute them for every product.
+        terms, so an engine need not recompute them for every product.
         """
         bounds, columns = self.bounds(coefficients), self.columns()
         mean = self._mean(columns, coefficients)
@@ -255,7 +261,10 @@ def _balanced_sum(parts: list[Term]) -> Term:
 
 
 def _multiply(columns: list[Term], weight: Term | None) -> list[Term]:
-    """Return the products of all pairs of columns, and of ``weight`` unless it is None."""
+    """Return the product of each pair of columns, and of ``weight`` if any, clipped to [-1, 1].
+
+    A column and itself are also a pair.
+    """
     found = []
     for i in range(len(columns)):
         for j in range(i, len(columns)):
@@ -277,8 +286,8 @@ WEIGHTS: Final = _WEIGHTS / _WEIGHTS.sum()
 class NormalSurrogate:
     """Imaginary rows with jointly normal columns.
 
-    They are given by their number ``rows``, and by the columns' means and covariances, which are 0
-    for the constant.
+    They are given by their number ``rows``, and by the columns' means and covariances. The constant
+    has mean 1 and covariances 0.
     """
 
     link: Link
@@ -287,10 +296,10 @@ class NormalSurrogate:
     covariance: Floats
 
     def expected_sums(self, coefficients: Floats) -> tuple[Floats, Floats]:
-        """Return the expected sums of columns times means, and their derivatives.
+        """Return the expected sums of columns times mean responses, and their derivatives.
 
-        The means have `Link.middle` subtracted. The derivatives are with respect to the
-        coefficients, a matrix for each row of ``coefficients``.
+        `Link.middle` is subtracted from the mean responses. The derivatives are by the
+        coefficients: one matrix for each row of ``coefficients``.
 
         Why:     let x be a row of columns, normal with mean m and covariance C. Let b be the
                  coefficients, L = x b the linear predictor, and g(L) the mean of the response.
@@ -316,11 +325,11 @@ class NormalSurrogate:
         return self.rows * sums, self.rows * curved
 
     def solve(self, sums: Floats, start: Floats, ridge: float = 0.0) -> Floats:
-        """Return the coefficients for which `expected_sums` returns these sums.
+        """Return coefficients for which `expected_sums` returns nearly these sums.
 
         A ``ridge`` penalty pulls the coefficients toward ``start``. The method takes Newton steps
         that change each coefficient by at most 1, and keeps coefficients within `MAX_COEFFICIENT`.
-        If none in that range yield the sums, the result lies at the boundary of the range.
+        It stops after 20 steps, even if the sums are not reached.
         """
         found, goal = np.atleast_2d(start).copy(), np.atleast_2d(sums)
         ridges = (ridge + 1e-12 * self.rows) * np.eye(len(self.means))
@@ -356,10 +365,10 @@ def make_surrogate(
     """Return the surrogate for columns whose products have these noisy sums.
 
     ``products`` is the matrix of the sums; its first row and column belong to the constant.
-    ``deviation`` is the standard deviation of their noise. Smaller eigenvalues of ``products`` are
-    raised to it. Those of the covariance are raised to ``deviation`` divided by the number of rows,
-    or to `MIN_VARIANCE` if that is larger. If ``constant``, the surrogate's columns include the
-    constant.
+    ``deviation`` is the standard deviation of their noise. Eigenvalues of ``products`` that are
+    smaller are raised to it. Eigenvalues of the covariance matrix are raised to ``deviation``
+    divided by the number of rows, or to `MIN_VARIANCE` if that is larger. If ``constant``, the
+    surrogate's columns include the constant.
     """
     lifted = lift_matrix(products, deviation)
     rows = max(float(lifted[0, 0]), 1.0)

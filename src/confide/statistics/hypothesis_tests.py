@@ -96,8 +96,9 @@ class Spread:
 class Comparison:
     """The difference between two groups, with its p-value under the null hypothesis.
 
-    ``spread`` is the error of the difference if the population is like the observed groups, and
-    ``null_spread`` the error if the two groups do not differ.
+    ``spread`` is the error of the difference if the population is like the observed groups. For
+    proportions, ``null_spread`` is the error if the two groups do not differ; for means, it is the
+    same as ``spread``.
 
     Claim:   without a difference in the population, the p-value is below 0.05 in about 5% of
              releases, whatever the noise; the interval covers the population difference with
@@ -105,7 +106,8 @@ class Comparison:
     Why:     the error of the difference is a sampling error, nearly normal with the sum of the two
              groups' variances, plus noise of known distribution. The p-value is the probability
              that both together reach the observed difference. The variance of a proportion depends
-             on the proportion: the null hypothesis uses the pooled one, the interval each group's.
+             on the proportion. The null hypothesis uses the proportion of both groups together, and
+             the interval uses the proportion of each group.
     Source:  [FWS20]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_hypothesis_tests.py.
     """
@@ -186,8 +188,8 @@ class Independence:
 
     Claim:   for independent columns, the p-value is below 0.05 in about 5% of releases.
     Why:     the statistic is compared with its values on resampled tables of independent columns
-             with the observed margins and fresh noise. The noise increases it as much as it
-             increases those values.
+             with the observed margins and fresh noise. The noise increases the statistic as much as
+             these values.
     Source:  [GLRV16]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_hypothesis_tests.py.
     """
@@ -302,7 +304,7 @@ def compare_proportions(context: EstimateContext, arguments: ComparisonArguments
     noise = found.group_noise()[:, :, 0].reshape(-1, 2, 2)
 
     def error_at(proportions: Floats, rows: Floats) -> Spread:
-        """Return the error if the two groups have these proportions, estimated from ``rows``."""
+        """Return the error if the groups have these proportions, estimated from ``rows`` rows."""
         # Without at least one row of each value, the variance would be 0.
         edge = np.minimum(1.0 / rows, 0.5)
         inner = np.clip(proportions, edge, 1.0 - edge)
@@ -424,8 +426,8 @@ def _chi_square(counts: Floats) -> Floats:
 def _null_tables(counts: Floats, noise: Floats) -> Floats:
     """Return noisy samples of tables whose two columns are independent, with observed margins.
 
-    ``noise`` has one noise point per row and one cell per column. So has the result, with the cells
-    arranged like ``counts``.
+    ``noise`` has one noise point per row and one cell per column. The result has one table per
+    noise point, with the cells arranged like ``counts``.
     """
     size, rows, columns = _margins(counts)
     parts = np.outer(rows, columns).ravel()

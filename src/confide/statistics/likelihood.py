@@ -177,8 +177,9 @@ def _lift(matrix: Floats, least: float) -> Floats:
 def _has_greater_eigenvalues(matrices: Floats, least: float) -> NDArray[np.bool_]:
     """Return a mask of the symmetric matrices with all eigenvalues greater than ``least``.
 
-    Why: without ``least`` on the diagonal, all pivots of Gaussian elimination are positive. A
-         matrix on the edge can be on either side of it, where lifting does not change it.
+    Why: these are the matrices for which all pivots of Gaussian elimination are positive after
+         ``least`` is subtracted from the diagonal. Rounding errors matter only if an eigenvalue is
+         nearly ``least``, and then lifting hardly changes the matrix.
     """
     rest = matrices - least * np.eye(matrices.shape[-1])
     found = np.ones(matrices.shape[:-2], dtype=np.bool_)
@@ -215,6 +216,7 @@ def estimate_family(context: EstimateContext, arguments: FamilyArguments) -> Est
     """Return the maximum likelihood parameters of a family, with standard errors.
 
     Law:     parameters solved from a count and sums of terms within [-1, 1], plus the plan's noise.
+             For bernoulli and categorical, they are solved from a noisy count of each value.
     Claim:   costs the granted share. For n rows, the error from noise decreases like 1 / n, and the
              sampling error like 1 / sqrt(n). So for many rows the estimate is as accurate as
              without noise.
@@ -319,8 +321,8 @@ def _estimate_counts(
 def solve_counts(counts: Floats, noise: Floats) -> tuple[Floats, Floats]:
     """Return the probabilities nearest to noisy counts, and their replicas.
 
-    ``counts`` has one count per value, and ``noise`` one noise point per row and one value per
-    column. So has the array of replicas.
+    ``counts`` has one count per value. ``noise`` has one noise point per row and one value per
+    column, and the replicas are arranged in the same way.
 
     Claim:   the central 95% of replicas cover the probability of a value with approximately 95%
              probability, for any number of values and for values with few rows.

@@ -40,7 +40,7 @@ class Moments:
 
     @property
     def scales(self) -> list[Scaled]:
-        """The scale of each explanatory column, then that of the response."""
+        """The scales of the explanatory columns, then the scale of the response."""
         return [self._scale(column) for column in (*self.design.columns, self.design.response)]
 
     def _scale(self, column: Numbers) -> Scaled:
@@ -150,8 +150,8 @@ def fit_linear(context: EstimateContext, table: str, design: Design, ridge: floa
 class Solution:
     """The coefficients ``scaled`` of the scaled columns, constant first, and their accuracy.
 
-    ``matrix`` has the sums of products of explanatory columns, ``variance`` is that of the
-    residuals, and ``floor`` is the result of `noise_level`.
+    ``matrix`` has the sums of products of explanatory columns. ``variance`` is the variance of the
+    residuals of the scaled response, and ``floor`` is the result of `noise_level`.
     """
 
     scaled: Floats
@@ -161,7 +161,7 @@ class Solution:
 
 
 def noise_level(moments: Moments, variances: Floats) -> float:
-    """Return a bound that noise alone rarely exceeds in the eigenvalues of the matrix of products.
+    """Return a bound that the eigenvalues of the noise in the matrix of products rarely exceed.
 
     ``variances`` has the variance of each noisy sum.
     """
@@ -170,11 +170,11 @@ def noise_level(moments: Moments, variances: Floats) -> float:
 
 
 def solve(matrix: Floats, rows: float, floor: float, penalty: Floats) -> Solution:
-    """Return the coefficients of a regression of the last column on the others.
+    """Return the regression of the last column on the others.
 
-    ``matrix`` has the sums of products, and ``penalty`` is that of the ridge. Eigenvalues below
-    ``floor`` may be noise alone and are raised to it. That shrinks the coefficients in the
-    directions of their eigenvectors, where they would otherwise diverge.
+    ``matrix`` has the sums of products, and ``penalty`` is the result of `Moments.penalty`.
+    Eigenvalues below ``floor`` may be noise alone and are raised to it. In the directions of their
+    eigenvectors, coefficients would otherwise diverge.
     """
     inner, cross, square = matrix[:-1, :-1], matrix[:-1, -1], float(matrix[-1, -1])
     scaled: Floats = np.asarray(np.linalg.solve(lift_matrix(inner, floor) + penalty, cross))

@@ -107,8 +107,8 @@ class MeanEstimator:
 class VarianceEstimator:
     """The variance of any distribution, from the sums of z, 2 z^2 - 1, z^3, and 2 z^4 - 1.
 
-    The values z are scaled. The sampling variance of a variance depends on their first four
-    powers.
+    The values z are scaled. The sampling variance of a variance depends on the means of
+    their first four powers.
     """
 
     x: Scaled
@@ -190,7 +190,10 @@ def _estimate_moment(
 
 
 def estimate_covariance(context: EstimateContext, arguments: CovarianceArguments) -> Estimate:
-    """Return variances and covariances of columns under a normal model; see `_estimate_moment`."""
+    """Return variances and covariances of columns, with intervals from a normal model.
+
+    Bounds and costs are as in `_estimate_moment`; the cost of private bounds is split by column.
+    """
     columns = list(arguments.columns)
     if len(set(columns)) < 2 or len(set(columns)) < len(columns):
         raise UnsupportedQuery(
@@ -232,8 +235,8 @@ def _read_bounds(bounds: Bounds) -> ClipRange:
 class _PreparedMoments:
     """The shares, and the plan of the sums.
 
-    ``shares`` has one share per column for private bounds, if requested, and last that of the sums.
-    ``plan`` is for sums within declared bounds.
+    If private bounds are requested, ``shares`` starts with one share for each column's bounds. Its
+    last item is the share of the sums. ``plan`` is for sums within the declared or passed bounds.
     """
 
     shares: tuple[Share, ...]

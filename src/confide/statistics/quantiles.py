@@ -60,7 +60,7 @@ It is 1/2 for a split in the middle of its rows, and nearly 1 at either end.
 
 
 def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool]:
-    """Return the levels that a caller passed, validated, and whether it was a single number."""
+    """Return the levels that a caller passed, as fractions, and whether it was a single number."""
     single = isinstance(levels, str) or not isinstance(levels, Sequence | np.ndarray)
     listed: list[Any] = [levels] if single else list(levels)  # type: ignore[arg-type]
     if not 1 <= len(listed) <= MAX_LEVELS:
@@ -75,7 +75,7 @@ def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool
 class _PreparedQuantiles:
     """The plans for the number of rows and for the histogram, and the tree that chooses cells.
 
-    ``cells`` only computes the histogram; the tree uses its share.
+    ``cells`` only computes the histogram; the tree spends its share.
     """
 
     count: Plan
@@ -101,7 +101,7 @@ class QuantilesArguments:
 
 
 def estimate_quantiles(context: EstimateContext, arguments: QuantilesArguments) -> Estimate:
-    """Return quantiles of a column with intervals; they never cross.
+    """Return quantiles of a column, which never cross, with intervals.
 
     Law:     the noisy number of rows, for 5% of the cost, then `QuantileTree` on three levels for
              each requested level: the level itself, and one on each side for its interval.
@@ -109,8 +109,9 @@ def estimate_quantiles(context: EstimateContext, arguments: QuantilesArguments) 
              approximately 95% probability.
     Why:     two errors shift the rank of a quantile at level q among n rows. The sampling error is
              at most 1.96 sqrt(n q (1 - q)) rows with probability 95%, and there is a similar bound
-             on the error of the choices. The distance from q to the outer levels is the root of the
-             sum of their squares, which the total error exceeds with a probability of about 5%.
+             on the error of the choices. The outer levels are at a distance from q of one row more
+             than the root of the sum of the squares of both bounds, divided by n. The total error
+             exceeds it with a probability of about 5%.
     Source:  [KSS22], [Smi11]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_quantiles.py.
     """
@@ -167,7 +168,7 @@ def _clipped_term(numbers: Numbers, within: ClipRange) -> Any:
 def _add_outer_levels(
     levels: Sequence[Fraction], size: int, tree: QuantileTree
 ) -> tuple[list[Fraction], list[int]]:
-    """Return all levels to choose, in ascending order, and where the levels of each quantile are.
+    """Return all levels to choose, in ascending order, and the positions of each quantile's levels.
 
     ``size`` is the number of rows. The second list has, for each of ``levels``, the positions of
     the level itself, of the lower end, and of the upper end of its interval.

@@ -66,7 +66,7 @@ MIN_RELATIVE_WIDTH: Final = Fraction(1, 2**40)
 """Minimum width of bounds relative to the larger of their magnitudes."""
 MAX_BOUND: Final = Fraction(2**1000)
 MIN_MAGNITUDE: Final = Fraction(1, 2**800)
-"""Bounds that are smaller or closer together would need steps that doubles cannot represent."""
+"""Smaller bounds must be as far apart as bounds of this magnitude; doubles limit the steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class Sampling:
 
 
 def read_bounds(bounds: Sequence[Any] | str | None) -> Bounds | None:
-    """Return the bounds of each result of an estimator, or None if they are those of the columns.
+    """Return the bounds of each result of an estimator, or None for the declared column bounds.
 
     Raises:
         BadDeclaration: bounds are missing or malformed.
@@ -206,8 +206,8 @@ class BlockArguments:
 def estimate_blocks(context: EstimateContext, arguments: BlockArguments) -> Estimate:
     """Return an estimate by a registered estimator, or by a function that the owner passes.
 
-    A result of a passed function is never reused, because another function can have the same name.
-    So the function is run, and charged for, each time.
+    A result of a passed function is not reused, because another function can have the same name. So
+    the function is run, and charged for, each time, except for a retry with the same key.
     """
     if isinstance(arguments.estimator, str):
         name = arguments.estimator
@@ -270,9 +270,9 @@ def release_blocks(context: EstimateContext, sampling: Sampling, *, corrected: b
     Law:     each method pools the results of k blocks. "mean": the mean of the results, clipped to
              their bounds, plus noise. "median": a privately chosen median of the results. "window":
              the mean of the results clipped to a window, plus noise in proportion to its width. The
-             window contains two privately chosen quartiles and is five times as wide as the range
-             between them. "window" works like "mean" if the loss is too small to choose quartiles
-             of so few blocks.
+             window extends beyond two privately chosen quartiles by twice the range between them,
+             but not beyond the bounds. "window" works like "mean" if the loss is too small to
+             choose quartiles of so few blocks.
     Claim:   costs the granted share, whatever the estimator does. For n rows, blocks of a few times
              n^(1/4) rows, and corrected bias, the error is that of the estimator on all rows, once
              epsilon n^(1/4) is large.
@@ -314,9 +314,9 @@ class BlockRelease:
     function: Estimator
 
     def prepare(self, share: Share) -> tuple[Share, Share]:
-        """Return the share of the number of units (0 if it is not needed) and that of the pooling.
+        """Return the shares for the number of units (0 if it is not needed) and for the pooling.
 
-        Refuses a share that is too small for either, before it is charged.
+        A share that is too small for either is refused before it is charged.
         """
         count_share, pooling_share = Share(0), share
         if self.sampling.blocks is None:
@@ -364,8 +364,9 @@ class BlockRelease:
     def aggregate(self, sealed: SealedBlocks, share: Share, blocks: int) -> dict[str, Any]:
         """Return the numbers released from the sealed results of the blocks.
 
-        "quartiles" and "steps" are those of `Pooling`. "sums" has a noisy sum per number that the
-        estimator returns, or its median; "squares" has the sums of squares, if they are needed.
+        "quartiles" and "steps" are as in `Pooling`. "sums" has, for each number that the estimator
+        returns, a noisy sum or, for the method "median", a median. "squares" has the sums of
+        squares, if they are needed.
         """
         pooling = self._pooling(share, blocks)
         grids, entropy = pooling.grids, self.context.executor.entropy
@@ -407,9 +408,9 @@ class BlockRelease:
 def choose_blocks(units: float, slack: float, granted: Loss) -> int:
     """Return the number of blocks for a noisy number of units.
 
-    A block gets at least 2 n^(1/4) of n units, and more if a larger privacy loss is ``granted``.
-    The reason is that larger blocks give results closer to those on all rows, but more blocks need
-    less noise.
+    A block gets at least 20 and at least 2 n^(1/4) of n units, and more if a larger privacy loss is
+    ``granted``. But there are at least 10 blocks. Larger blocks give results closer to those on all
+    rows, but more blocks need less noise.
 
     Why: ``units`` is too high by more than ``slack`` once in 200 times. Otherwise,
          2 (units - slack) is at most twice the true number, and blocks have at least half the
@@ -425,7 +426,7 @@ def choose_blocks(units: float, slack: float, granted: Loss) -> int:
 
 
 def _largest(block: Block) -> float:
-    """Return the largest number in a block, which a single unit can always change."""
+    """Return the largest number in a block, or 0 without rows; a single unit can change it."""
     return float(max(np.ravel(next(iter(block.columns.values()))), default=0.0))
 
 

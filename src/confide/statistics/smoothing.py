@@ -47,7 +47,7 @@ class Expansion:
 def smooth_counts(counts: Floats, variance: float) -> Floats:
     """Return counts by bin with less noise, by shrinking coefficients that are mostly noise.
 
-    ``variance`` is that of the noise added to each count.
+    ``variance`` is the variance of the noise added to each count.
 
     Law:     the counts minus their mean are sums of cosines, or of orthogonal polynomials, of
              increasing degree k. A prior selects one of these bases, and a normal distribution with
@@ -55,8 +55,9 @@ def smooth_counts(counts: Floats, variance: float) -> Floats:
              and s; s = 8 and polynomials have the largest prior weights. Under one prior, each
              coefficient is multiplied by its fraction of signal variance. The results are averaged
              over all priors, with weights proportional to the prior weight times the likelihood of
-             the noisy counts. Noise is normal. Its variance is that of the added noise plus that of
-             sampling (the mean count), but the second term is at most as large as the first.
+             the noisy counts. Noise is normal. Its variance is the sum of two terms: the variance
+             of the added noise, and the variance from sampling, which is the mean count, but at
+             most as large as the first term.
     Claim:   costs nothing, preserves the sum of the counts, and converges to the counts as the
              noise decreases to zero. For a population drawn from a prior, itself drawn by the prior
              weights, no function of the noisy counts has a smaller expected squared error. This
@@ -127,7 +128,8 @@ def _average_priors(squares: Floats, largest: float) -> tuple[float, Floats]:
 
     The signal fraction is averaged over the posterior weights. ``squares`` are the squared
     coefficients, and ``largest`` is the largest square of any basis, both in multiples of the noise
-    variance. The prior variances h in `smooth_counts` are powers of 4 up to about ``largest``.
+    variance. The prior variances h in `smooth_counts` are powers of 4, from 1/4 to at least 16, and
+    to a few times ``largest``.
     """
     shapes, log_priors = _shapes(len(squares))
     top_power = max(2, math.ceil(math.log(max(largest, 1.0), 4.0)) + 1)
