@@ -26,7 +26,7 @@ class CountFunction(AggregateFunction):
     unit_form: ClassVar[UnitForm | None] = UnitForm.COUNT
 
     def simplify(self, arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
-        """Drop a constant argument, which is not NULL in any row, so that COUNT(1) is COUNT(*)."""
+        """Drop a constant argument, so that COUNT(1) becomes COUNT(*), and refuse COUNT(NULL)."""
         match arguments:
             case (Literal(value=None),):
                 raise UnsupportedQuery("`COUNT(NULL)` is always 0. Write `COUNT(*)`.")

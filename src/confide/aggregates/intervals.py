@@ -2,10 +2,10 @@
 
 A total is a noisy sum or count for each group. An interval for a ratio sum / count contains every
 r for which the noisy sum - r * count is no larger than its noise can explain. At the true ratio,
-this difference is noise alone, whose distribution is known for each r. So the interval contains
-the true ratio with the stated confidence, for any count. `move_totals` moves totals that no rows
-could have to the closest possible ones, so that no interval shrinks to a point at the end of the
-range.
+this difference is noise alone, and the distribution of that noise is known for each r. So the
+interval contains the true ratio with the stated confidence, for any count. Noise can produce totals
+that no set of rows has. `move_totals` moves these to possible ones, so that no interval shrinks to
+a point at the end of the range.
 """
 
 from typing import Final
@@ -61,7 +61,7 @@ def floor_ends(low: Floats, high: Floats) -> Ends:
 def mean_interval(
     total: SumColumn, rows: Floats, noise: Floats, noise_of_rows: Floats, confidence: float
 ) -> Ends:
-    """Return both ends of the interval of each group's mean, as (mean - center) / step.
+    """Return both ends of the interval of each group's mean m, given as (m - center) / step.
 
     ``total`` and ``rows`` are the noisy sums and counts of the groups; ``noise`` and
     ``noise_of_rows`` are samples of their noise.
@@ -83,9 +83,9 @@ def mean_interval(
 def mean_problem(
     total: SumColumn, noise: Floats, noise_of_rows: Floats, confidence: float
 ) -> tuple[Floats, Floats]:
-    """Return a grid of possible means, as (mean - center) / step, and a table of noise widths.
+    """Return a grid of possible means m, given as (m - center) / step, and a table of half-widths.
 
-    The table has the half-width of the noise of sum - mean * count for each group and mean.
+    The table has the half-width of the noise of sum - m * count for each group and each m.
     """
     ratios = np.linspace(total.low, total.high, GRID_SIZE)
     widths = widths_of(noise, noise_of_rows, ratios, confidence)
@@ -93,12 +93,13 @@ def mean_problem(
 
 
 def move_totals(sums: Floats, rows: Floats, least: float, most: Floats | float) -> Ends:
-    """Return sums and counts moved to the closest possible ones, if ratios are in [least, most].
+    """Return sums and counts moved to possible ones, if all ratios are in [least, most].
 
     Claim: every ratio r from least to most that was in the interval stays in it, and the ratio of
            the moved totals is in the interval for any noise.
-    Why:   r * rows is between least * rows and most * rows, so moving the sum between them only
-           brings it closer. A count below zero carries no information: at 0 every ratio stays.
+    Why:   r * rows is between least * rows and most * rows, so moving the sum between these two
+           brings it closer to r * rows. A count below zero and its sum become 0, and then every
+           ratio is in the interval.
     """
     possible_rows = np.maximum(rows, 0.0)
     return np.clip(sums, least * possible_rows, most * possible_rows), possible_rows
@@ -118,6 +119,8 @@ def widths_of(sums: Floats, rows: Floats, ratios: Floats, confidence: float) -> 
 def solve_ratios(sums: Floats, rows: Floats, ratios: Floats, table: Floats) -> Ends:
     """Return the smallest and the greatest ratio that the totals of each group allow.
 
+    If they allow none, both are the noisy ratio, clipped to the range of ``ratios``.
+
     ``table`` has the half-width of the noise of sum - ratio * count for each group and each of the
     evenly spaced ``ratios``. A ratio is allowed if |sum - ratio * count| is at most this
     half-width, interpolated between the ratios.
@@ -135,9 +138,10 @@ def _end(
     ``side`` is 1 for the greatest ratio, and -1 for the smallest if ``ratios`` are descending.
     ``kept`` is a mask of the ratios that are allowed, for each group.
 
-    Why: the result is between the outermost of these (or the noisy ratio, if none is on this side)
-         and the next ratio outward. There the half-width is linear. So sum - ratio * count and its
-         negation exceed it by linear functions of the ratio, neither of which may be positive.
+    Why: the result is between the outermost allowed grid ratio on this side (or the noisy ratio, if
+         there is none) and the next grid ratio outward. There the half-width is linear. So
+         sum - ratio * count and its negation exceed the half-width by linear functions of the
+         ratio. A ratio is allowed if neither of the two is positive.
     """
     last, (least, most) = len(ratios) - 1, sorted((ratios[0], ratios[-1]))
     middle = np.clip(sums / np.maximum(rows, 1.0), least, most)

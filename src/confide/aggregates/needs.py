@@ -38,7 +38,7 @@ Ends = tuple[Floats, Floats]
 
 @dataclass(frozen=True, slots=True)
 class CountRows:
-    """The number of rows for which ``where`` is true and ``argument``, if any, is not NULL."""
+    """The number of rows for which ``where`` is true and ``argument`` is not NULL, if given."""
 
     argument: Expression | None
     where: Expression | None
@@ -46,16 +46,16 @@ class CountRows:
 
 @dataclass(frozen=True, slots=True)
 class CountUnits:
-    """The number of units that have a row for which ``where`` is true."""
+    """The number of units that have a row for which ``where``, if given, is true."""
 
     where: Expression | None
 
 
 @dataclass(frozen=True, slots=True)
 class SumValues:
-    """The sum of ``argument`` over the rows for which ``where`` is true.
+    """The sum of ``argument`` over the rows for which ``where``, if given, is true.
 
-    If ``centered``, the center of the argument's range is subtracted in each row.
+    If ``centered``, the center of the argument's range is subtracted from each value. NULL adds 0.
     """
 
     argument: Expression
@@ -95,8 +95,9 @@ class CountColumn:
 class SumColumn:
     """Released sums, in multiples of the grid step.
 
-    ``steps`` has for each group the noisy sum of the integers (x - center) / step, each from
-    ``low`` to ``high``. For products, x is the product, and ``center`` is the center of its range.
+    ``steps`` has the noisy sum of each group. A value x adds the integer nearest to
+    (x - center) / step, from ``low`` to ``high``; a NULL adds 0. For products, x is the product,
+    and ``center`` is the center of its range.
     """
 
     steps: Floats

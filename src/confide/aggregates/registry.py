@@ -41,7 +41,7 @@ ADVICE_BY_KIND: Final[dict[Kind | None, str]] = {
     Kind.TEXT: "Count the rows of each string with `SELECT x, COUNT(*) ... GROUP BY x`, or write "
     "`CAST(x AS DOUBLE)` if the strings are numbers.",
 }
-"""Advice on what to write instead of a sum of values that are not numbers, by their type."""
+"""Advice on what to write instead of an aggregate of numbers, by the type of the argument x."""
 
 
 VARIABLES: Final = re.compile(r"\b(?:x|y|q|unit)\b")
@@ -143,7 +143,7 @@ class AggregateFunction(ABC):
         return f"{self.name}({', '.join(arguments)})"
 
     def label(self, call: AggregateCall, arguments: Sequence[str]) -> str | None:
-        """Return a column name from the spelling that implies the call's level, such as MEDIAN."""
+        """Return a column name from a spelling that implies the call's level (MEDIAN), or None."""
         if call.level is None:
             return None
         spellings = (pattern.text for pattern in self.patterns if pattern.level == call.level)
@@ -214,7 +214,7 @@ def numeric_kind(arguments: Sequence[Expression]) -> Kind:
 
 
 def list_spellings() -> str:
-    """Return the spellings of all aggregates for a message, with those that take a level last.
+    """Return the listed spellings of all aggregates for a message, with quantiles last.
 
     >>> list_spellings()[:47]
     'COUNT(*), COUNT(x), COUNT(DISTINCT unit), SUM, '
@@ -226,7 +226,7 @@ def list_spellings() -> str:
 
 
 def _spellings(function: AggregateFunction) -> list[str]:
-    """Return the listed spellings of an aggregate, or its name if it always takes one x."""
+    """Return the listed spellings of an aggregate; a name stands for its only spelling NAME(x)."""
     texts = [pattern.text for pattern in function.patterns if pattern.is_listed]
     names = [text.partition("(")[0] for text in texts]
     return [

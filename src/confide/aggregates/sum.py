@@ -42,8 +42,8 @@ def _as_number(arguments: tuple[Expression, ...]) -> tuple[Expression, ...]:
 class SumFunction(AggregateFunction):
     """The sum of the values.
 
-    If the query also has a mean or variance of the same values, the sum follows from its totals:
-    a count, and the sum of the values minus the center of their range.
+    If the query also has a mean, variance, or standard deviation of the same values in the same
+    rows, the sum follows from totals that both need: the count, and the centered sum.
     """
 
     name: ClassVar[str] = "SUM"
@@ -93,7 +93,7 @@ class SumFunction(AggregateFunction):
 
 @register
 class MeanFunction(AggregateFunction):
-    """The mean of the values, which stays within their declared range."""
+    """The mean of the values, which stays within their range."""
 
     name: ClassVar[str] = "AVG"
     patterns: ClassVar[tuple[Pattern, ...]] = (Pattern("AVG(x)"),)

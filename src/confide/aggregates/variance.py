@@ -113,7 +113,8 @@ class DeviationFunction(VarianceFunction):
 def estimate_variance(columns: ReleasedColumns) -> Floats:
     """Return each group's sample variance: n / (n - 1) times (mean square - squared mean).
 
-    The mean square and the mean are those of the distances from the center of the range.
+    Both means are of differences from the center of the range. The noisy count n is at least 2
+    here, and the variance at least 0.
     """
     rows, values = columns.count(ROWS), columns.sum(VALUE)
     mean = values.mean(rows) - values.center
@@ -174,8 +175,8 @@ def _max_variance(half_range: float, rows: Floats, noise: Floats) -> Floats:
     """Return for each group the largest sample variance that its noisy count allows.
 
     Why: values within ``half_range`` of a center have a mean square of at most half_range^2 about
-         their mean, and n / (n - 1) decreases in n. The noise of a count rarely exceeds the
-         largest value in the sample ``noise``.
+         their mean, and n / (n - 1) decreases in n. The size of a count's noise rarely exceeds
+         the largest in the sample ``noise``.
     """
     min_rows = np.maximum(np.ceil(rows - np.abs(noise).max(initial=0.0)), 2.0)
     most: Floats = half_range**2 * (min_rows / (min_rows - 1.0))
@@ -183,9 +184,9 @@ def _max_variance(half_range: float, rows: Floats, noise: Floats) -> Floats:
 
 
 Moments = tuple[Floats, Floats, Floats]
-"""The count, and the sum and sum of squares of the distances from the center of the range.
+"""The count, the sum, and the sum of squares of the values' differences from their range's center.
 
-They are in the units of the values, not in grid steps."""
+Sums are in the units of the values, not in grid steps."""
 
 
 def _moments(columns: ReleasedColumns, every: int = 1) -> Moments:
@@ -197,7 +198,7 @@ def _moments(columns: ReleasedColumns, every: int = 1) -> Moments:
 
 
 def _about(moments: Moments, mean: Floats | float) -> Floats:
-    """Return the sum of squares about ``mean``, which is given as a distance from the center."""
+    """Return the sum of squares about ``mean``, which is given as a difference from the center."""
     rows, sums, squares = moments
     return squares - 2.0 * mean * sums + mean**2 * rows
 

@@ -24,6 +24,7 @@ class ConfirmationRequired(Refusal):
     """The query costs more than the owner allows without confirmation; nothing was spent.
 
     ``cost`` is the price of the query, and ``limit`` the share above which it needs confirmation.
+    ``advice`` ends the message.
     """
 
     code = "confirmation-required"
@@ -56,8 +57,8 @@ def check_confirmed(
 ) -> None:
     """Raise an error if a charge exceeds the owner's limit for one query and is not confirmed.
 
-    # Privacy: the result depends only on the price, the declaration, and the ledger. It limits the
-    # damage of a careless query; the total budget holds without it.
+    # Privacy: the result depends only on the price, the declaration, and the ledger. This check
+    # limits the damage of a careless query; the total budget holds without it.
 
     Raises:
         BudgetExceeded: the remaining budget does not cover the charge, so confirming cannot help.

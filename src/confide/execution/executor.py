@@ -100,7 +100,7 @@ class Settlement:
 
 
 class NotPaid(Exception):
-    """The ledger has neither an answer to this query nor a charge under its key."""
+    """The ledger has neither an answer to reuse for this query nor a charge under its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,8 @@ class Executor:
     def match(self, payable: Payable[Any], price: Price | None, options: QueryOptions) -> "Request":
         """Return the request for a payable.
 
-        If the price is given as ``error=``, a stored answer is reused only if it is that accurate.
+        If a query's price is given as ``error=``, a stored answer is reused only if it is that
+        accurate, unless it is stored under the same key.
         """
         identity = self.identify_text(payable.identity)
         if price is None or price.error is None or not isinstance(payable, QueryPayable):
@@ -163,9 +164,10 @@ class Executor:
         options: QueryOptions,
         is_enough: Callable[[StoredAnswer], bool] | None = None,
     ) -> "Request":
-        """Return a request: settled if the ledger has its answer, otherwise to be charged.
+        """Return a request: settled if a stored answer is reused, otherwise still to be answered.
 
-        Its answer is the newest stored one that satisfies ``is_enough``, if that is passed.
+        An answer stored under the same key is always reused. Otherwise, unless the options ask for
+        a ``fresh`` one, it is the newest answer that satisfies ``is_enough``, if that is passed.
 
         Raises:
             NotPaid: the query would have to be charged, and this executor never charges.
@@ -186,7 +188,7 @@ class Executor:
     def _find(
         self, identity: QueryIdentity, is_enough: Callable[[StoredAnswer], bool] | None
     ) -> StoredAnswer | None:
-        """Return the newest stored answer that satisfies ``is_enough``, or None."""
+        """Return the newest stored answer, or the newest that satisfies ``is_enough``, or None."""
         newest = self.ledger.stored(identity)
         if newest is None or is_enough is None or is_enough(newest):
             return newest
@@ -201,7 +203,7 @@ class Executor:
         return QueryIdentity(text, self.fingerprint, self.analyst, self.purpose)
 
     def identify_terms(self, terms: Mapping[str, object]) -> QueryIdentity:
-        """Return the identity of anything but a query: its terms as JSON, which is not SQL."""
+        """Return the identity of a payable other than a query: its terms as JSON, never SQL."""
         return self.identify_text(json.dumps(terms))
 
 
@@ -209,11 +211,11 @@ class Executor:
 class Request:
     """A query in progress: already settled, or to be reserved and committed.
 
-    ``settlement`` is that of a stored answer. ``pending`` is a charge that a crash left without an
-    answer under the same key. At most one of them is present.
+    ``settlement`` belongs to a stored answer that is reused. ``pending`` is a charge under the same
+    key that has no answer yet, for example after a crash. At most one of them is present.
 
-    Claim:   of all readings and noise draws under one charge, across crashes and retries, exactly
-             one draw is shown.
+    Claim:   of all readings and noise draws under one charge, across crashes and retries, at most
+             one draw is ever shown.
     Why:     nothing is shown before `commit`, and the ledger stores one answer per charge. A
              process that commits second gets the stored answer and discards its own draw. The order
              of commits, not the values drawn, decides which draw is first. So the released value
@@ -229,13 +231,13 @@ class Request:
     pending: Hold | None = None
 
     def share(self, grant: Callable[[], Share]) -> Share:
-        """Return the share charged before a crash, if any, otherwise the share from ``grant``."""
+        """Return the share of the pending charge, if any, otherwise the share from ``grant``."""
         return grant() if self.pending is None else self.pending.share
 
     def reserve(
         self, share: Share, delta: Fraction = Fraction(0), *, readings: int | None = 1
     ) -> Hold:
-        """Charge before any row is read, or resume the charge that a crash left pending.
+        """Return the hold of a new charge, made before any row is read, or of the pending charge.
 
         Raises:
             ConfirmationRequired: a new charge exceeds the owner's limit for one query.
@@ -272,7 +274,7 @@ class Request:
 
 
 def _is_accurate_enough(payable: QueryPayable, price: Price, stored: StoredAnswer) -> bool:
-    """Return whether every known half-width of a stored answer is at most ``price.error``."""
+    """Return whether every half-width of a stored answer known in advance is within the price."""
     found = payable.at(stored.receipt.share).errors(price.confidence).values()
     target = float_above(positive("error", price.error))
     return all(width <= target for width in found if width is not None)

@@ -1,4 +1,4 @@
-"""`Planner`: reads queries and plans them at a price, from the declaration alone.
+"""`Planner`: reads queries and plans them at a price, without reading a private row.
 
 The curator uses it for previews, and the executor for answers. A query is read into a tree, split
 at its aggregates, and becomes a payable. At a share of the budget, the payable becomes a plan.
@@ -27,15 +27,15 @@ __all__ = ["Planner", "QueryPayable", "Score", "TopKeysPayable"]
 PARSE_CACHE_SIZE: Final = 64
 
 Score = str | TableQuery
-"""A query whose answer is one number."""
+"""A query for one COUNT or SUM, without groups."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """The steps from a query to a plan; they need only the declaration and the budget's terms.
+    """The steps from a query to a plan.
 
-    ``facts`` are those about public tables, and ``names`` the tables and columns that queries can
-    use.
+    They need only the declaration, facts about public tables, and the budget's terms. ``names``
+    are the tables and columns that queries can use.
     """
 
     catalog: Catalog
@@ -71,7 +71,7 @@ class Planner:
         return statement.build(self.names)
 
     def read_score(self, score: Score) -> Query:
-        """Return a query, checked to have one number as its answer."""
+        """Return a score as a tree, or refuse a query that is not one COUNT or SUM."""
         query = self.read(score)
         check_score(query)
         return query

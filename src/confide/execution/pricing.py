@@ -42,12 +42,15 @@ MIN_SHARE: Final = Share(1).fraction
 ZERO_COST: Final = Cost(Fraction(0), 0.0)
 
 Widths = Callable[[Share], Mapping[str, float | None]]
-"""Returns the half-width of each column of an answer at a share, or None if data decides it."""
+"""Returns the half-width of each column of an answer at a share, or None if it depends on data."""
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The price of an answer: exactly one of epsilon, share, and margin of error."""
+    """The price of an answer: exactly one of epsilon, share, and margin of error.
+
+    ``confidence`` is the level at which the margin of error, and previewed errors, hold.
+    """
 
     epsilon: Number | None = None
     share: Number | None = None
@@ -172,10 +175,10 @@ class Pricing:
         """Return the fraction of the budget that an answer with this epsilon costs.
 
         Why: the delta of an answer covers its noise and, with undeclared keys, a part of the delta
-             that was set aside: the same fraction as that of the budget. If noise could use all of
-             delta, that fraction would be ``largest``. The true fraction is at most that. So if
-             noise is priced with the delta that remains after ``largest``, it never spends more
-             than this epsilon.
+             that was set aside: the same fraction of it as the answer costs of the budget. If noise
+             could use all of delta, that fraction would be ``largest``. The true fraction is at
+             most that. So if noise is priced with the delta that remains after ``largest``, the
+             answer never spends more than this epsilon.
         """
         state = self.ledger.opening
         if isinstance(state, PureFilter):
@@ -234,7 +237,7 @@ def _is_sufficient(widths: Widths, part: Fraction, target: float) -> bool:
 
 
 def _smallest_share(is_sufficient: Callable[[Fraction], bool]) -> Share:
-    """Return the lowest sufficient share to within 0.1% of it; the whole budget must suffice."""
+    """Return a sufficient share at most 0.1% above the lowest; the whole budget must suffice."""
     high = Fraction(1)
     while is_sufficient(high / 2):
         high /= 2

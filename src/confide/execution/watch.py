@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 STEPS_PER_SENSITIVITY: Final = 1_000
-"""The number of grid steps, in which values are compared, that make up the sensitivity."""
+"""The sensitivity as a number of grid steps; values are rounded to this grid and compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Threshold:
         return self.sensitivity / STEPS_PER_SENSITIVITY
 
     def open(self, granted: Loss, entropy: Entropy) -> SparseVector:
-        """Return the mechanism whose loss is at most ``granted``."""
+        """Return the sparse vector of a session, with a loss of at most ``granted``."""
         return SparseVector(
             round_to_steps(self.level, self.step),
             self.above,
@@ -140,10 +140,10 @@ class Threshold:
             )
 
     def half_width(self, vector: SparseVector, confidence: Number) -> float:
-        """Return the distance from the threshold at which answers are correct, rounded up.
+        """Return a distance from the threshold at which an answer is correct with this confidence.
 
-        Claim: if a query's value is that far from the threshold, its answer is correct with at
-               least this confidence.
+        Claim: if a query's value is at least that far from the threshold, its answer is correct
+               with at least this confidence.
         Why:   the distance is the half-width of `SparseVector.interval` in steps, plus one step to
                lie outside the interval, plus half a step each for rounding the value and the
                threshold.
@@ -217,7 +217,7 @@ class Watch:
 
     @refusing
     def half_width(self, confidence: Number = 0.95) -> float:
-        """Return the distance from the threshold at which answers are correct, rounded up."""
+        """Return a distance from the threshold at which an answer holds with this confidence."""
         return self._threshold.half_width(self._vector, confidence)
 
     def __reduce__(self) -> NoReturn:
@@ -230,7 +230,7 @@ def open_watch(
 ) -> Watch:
     """Return a session, charged in full when it is opened.
 
-    A key opens one session only. Its noise exists only in this process, so the session cannot be
+    A key opens one session only. The session's noise exists only in this process, so it cannot be
     resumed elsewhere; a session of `durable_watch` can.
     """
     request = executor.open(executor.identify_terms(threshold.terms), replace(options, fresh=True))
@@ -264,8 +264,8 @@ class DurableWatch:
     """A watch that outlives its process: each answer is a record in the ledger.
 
     The session is charged in full when it is opened, and its answers cost nothing more. All
-    processes that resume the same session share its answers "above". A *step* is one answer; steps
-    are numbered, and each is a record with the state after it.
+    processes that resume the same session share its answers "above". A *step* is one answer, or the
+    close of the session. Steps are numbered, and each is a record with the state after it.
 
     Law:     that of `Watch`: the noisy threshold is drawn once and read back for every query.
     Claim:   that of `Watch`, even if processes ask concurrently, crash, or restart. Receipts and
@@ -330,7 +330,7 @@ class DurableWatch:
 
     @refusing
     def half_width(self, confidence: Number = 0.95) -> float:
-        """Return the distance from the threshold at which answers are correct, rounded up."""
+        """Return a distance from the threshold at which an answer holds with this confidence."""
         return self._threshold.half_width(self._make_vector(), confidence)
 
     def _compare(self, plan: Plan, asked: Payload, newest: Payload) -> bool | None:
@@ -402,7 +402,7 @@ class DurableWatch:
         return kept.noisy
 
     def _steps(self) -> QueryIdentity:
-        """Return the identity of every step of this session; no other query has the same."""
+        """Return the identity that all steps of this session share; no other query has the same."""
         return self._executor.identify_terms({"watching": self.receipt.entry})
 
     def _internal_key(self, step_or_key: int | str) -> str:
@@ -441,7 +441,9 @@ def durable_watch(
 
 
 def resume_watch(executor: Executor, entry: int) -> DurableWatch | None:
-    """Return the session that an entry paid for, or None if it is not this analyst's watch.
+    """Return the session that an entry paid for.
+
+    Return None if it is not this analyst's watch, or was opened under another declaration.
 
     # Privacy: the result is the same for another analyst's entry and one that does not exist.
     """
@@ -466,7 +468,8 @@ def _read_terms(text: str) -> dict[str, Any] | None:
 def _state(executor: Executor, vector: SparseVector, step: int) -> Payload:
     """Return the state of a session after a step, as the ledger stores it.
 
-    ``left`` is the remaining number of answers "above", and ``secret`` the noisy threshold.
+    ``left`` is the remaining number of answers "above", ``secret`` the noisy threshold, and
+    ``noise`` the scales of the noise.
 
     # Privacy: the state is secret, but its hash is not. ``blind`` prevents an attacker from finding
     # the state by hashing every candidate.

@@ -47,8 +47,8 @@ class WatchMethods:
         Opening the session charges ``epsilon=`` or ``share=``, which pays for up to ``above``
         answers of "above". Answers of "below" are free, however many there are. Each query must be
         a single COUNT or SUM that a unit can change by at most ``sensitivity``. By default, that is
-        the largest ``max_rows_per_unit`` of any table. ``signed=True`` allows sums of negative
-        values, with more noise.
+        the largest ``max_rows_per_unit`` of a private table. ``signed=True`` allows sums of
+        negative values, with more noise.
         """
         checked = self._threshold(threshold, above, sensitivity, signed=signed)
         options = QueryOptions.of(key=key, confirm=confirm)
