@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         PublicTable,
         Table,
         Text,
+        Timestamp,
     )
     from confide.execution import ConfirmationRequired
     from confide.holdout import Holdout
@@ -74,6 +75,7 @@ __all__ = [
     "Refusal",
     "Table",
     "Text",
+    "Timestamp",
     "UnknownName",
     "UnsupportedQuery",
     "case",
@@ -99,7 +101,7 @@ __all__ = [
 
 _DECLARED: Final = (
     *("ROW", "Bool", "Budget", "Category", "Date", "Float"),
-    *("Int", "Limit", "Limits", "PublicTable", "Table", "Text"),
+    *("Int", "Limit", "Limits", "PublicTable", "Table", "Text", "Timestamp"),
 )
 _AGGREGATES: Final = (
     *("count", "count_units", "mean", "median", "quantile", "stddev", "sum", "variance"),

@@ -488,7 +488,11 @@ def test_an_unreadable_stored_type_is_a_bad_declaration(place: Place) -> None:
     (there,) = place.move([PublicTable("t", pa.table({"pid": [1, 2], **STORED}))])
     for stored, kind in UNFIT:
         table = Table("t", there.source, unit="pid", columns={stored: KINDS[kind]})
-        advice = "Declare date, category, or text" if stored in DAYS else "Declare int, float, bool"
+        advice = (
+            "Declare date, timestamp, category, or text"
+            if stored in DAYS
+            else "Declare int, float, bool"
+        )
         said = f"Column '{stored}' of table 't' is stored as .* read as {kind}. {advice}"
 
         with pytest.raises(BadDeclaration, match=said):

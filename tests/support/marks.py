@@ -7,6 +7,7 @@ from hashlib import md5
 from typing import Any, Final
 
 from confide.declare import Kind
+from confide.declare.columns import to_milliseconds
 from confide.engines.sql import row_hash
 
 __all__ = ["keep_rows", "mark_of"]
@@ -22,13 +23,15 @@ def fold(value: int) -> int:
 
 
 @lru_cache(maxsize=2**16)
-def digits_of(value: Any, kind: Kind) -> list[int]:
+def digits_of(value: Any, kind: Kind) -> list[int]:  # noqa: PLR0911  # one for each type
     """Return the integers that represent a value."""
     if value is None:
         return [MASK, MASK] if kind is Kind.FLOAT else [MASK]
     match kind:
         case Kind.INT:
             return [fold(value)]
+        case Kind.TIMESTAMP:
+            return [fold(to_milliseconds(value))]
         case Kind.BOOL:
             return [int(value)]
         case Kind.DATE:

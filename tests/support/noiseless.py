@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
 from typing import Any, Final
@@ -32,6 +32,7 @@ from confide.declare import (
     PublicTable,
     Table,
     Text,
+    Timestamp,
 )
 from confide.expressions import tree
 from confide.expressions.functions import Function
@@ -269,7 +270,7 @@ def _by_keys(rows: Rows, keys: Iterable[str]) -> dict[tuple[Any, ...], Any]:
     return {tuple(row[key] for key in keys): row for row in rows}
 
 
-def clip(column: Column, value: Any) -> Any:
+def clip(column: Column, value: Any) -> Any:  # noqa: PLR0911  # one for each type
     """Return a raw value as declared: clipped, or None if it is of another kind."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
@@ -282,6 +283,10 @@ def clip(column: Column, value: Any) -> Any:
             return value if value in values else None
         case Date(low=first, high=last):
             return min(max(value, first), last)
+        case Timestamp(low=low, high=high):
+            clipped = min(max(value, low), high)
+            size = abs(clipped - EPOCH) // timedelta(milliseconds=1)  # toward 1970
+            return EPOCH + (1 if clipped > EPOCH else -1) * timedelta(milliseconds=size)
         case Bool() | Text():
             return value
 
@@ -302,7 +307,7 @@ def clip_frame(frame: Any, columns: Mapping[str, Column]) -> Any:
                 clipped[name] = pd.to_datetime(frame[name]).clip(*ends)
             case Bool():
                 clipped[name] = frame[name].astype("boolean")
-            case Text():
+            case Text() | Timestamp():
                 pass
     days = {name: pa.date32() for name, column in columns.items() if isinstance(column, Date)}
     table = pa.Table.from_pandas(clipped, preserve_index=False)
@@ -316,7 +321,9 @@ PLAIN: Final = {
     "text": pa.string(),
     "bool": pa.bool_(),
     "date": pa.date32(),
+    "timestamp": pa.timestamp("us"),
 }
+EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # timestamps have no time zone
 
 
 def make_world(rows: Rows, columns: Mapping[str, Column], **limits: Any) -> World:
@@ -326,7 +333,7 @@ def make_world(rows: Rows, columns: Mapping[str, Column], **limits: Any) -> Worl
     """
     unit = limits.pop("unit", "pid")
     who = {"pid": limits.pop("unit_type", pa.int64())} if unit != ROW else {}
-    loose = {"int": pa.float64()}
+    loose = {"int": pa.float64(), "timestamp": pa.timestamp("us", "UTC")}
     raw = who | {name: loose.get(c.kind, PLAIN[c.kind]) for name, c in columns.items()}
     table = Table(
         "t",

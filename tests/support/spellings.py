@@ -123,6 +123,11 @@ CONDITIONS = [
         "INTERVAL (-1) DAY), INTERVAL (-9) DAY) < t1.day",
     ),
     ("GREATEST(day, '2020-11-01') = day", "GREATEST(t1.day, DATE '2020-11-01') = t1.day"),
+    (
+        "day::TIMESTAMP > '2021-01-01 10:00:00'",
+        "EPOCH_MS(DATE_DIFF('day', DATE '1970-01-01', t1.day) * 86400000) > "
+        "TIMESTAMP '2021-01-01 10:00:00'",
+    ),
     ("DATE(day) < '2020-02-20'", "CAST(t1.day AS DATE) < DATE '2020-02-20'"),
     ("DATE_TRUNC('Quarter', day) = day", "DATE_TRUNC('quarter', t1.day) = t1.day"),
     (

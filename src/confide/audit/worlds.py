@@ -25,6 +25,7 @@ from confide.declare import (
     Row,
     Table,
     Text,
+    Timestamp,
 )
 from confide.mechanisms import Neighbours
 
@@ -132,7 +133,7 @@ def _usual_row(table: Table, number: int) -> dict[str, Any]:
     }
 
 
-def _usual_value(column: Column, number: int) -> Any:
+def _usual_value(column: Column, number: int) -> Any:  # noqa: PLR0911  # one for each type
     """Return a value within the bounds that depends on ``number``."""
     fraction = number * GOLDEN_SECTION % 1
     match column:
@@ -144,6 +145,8 @@ def _usual_value(column: Column, number: int) -> Any:
             return values[number % len(values)]
         case Date(low=first, high=last):
             return first + timedelta(days=int((last - first).days * fraction))
+        case Timestamp(low=low, high=high):
+            return low + (high - low) * float(fraction)
         case Bool():
             return number % 2 == 0
         case Text():
@@ -183,7 +186,7 @@ def _edge_row(table: Table, *, is_high: bool) -> dict[str, Any]:
                 row[name] = high if is_high else low
             case Float(low=low, high=high):
                 row[name] = float(high) * (10 if high > 0 else 1) if is_high else float(low)
-            case Date(low=first, high=last):
+            case Date(low=first, high=last) | Timestamp(low=first, high=last):
                 row[name] = last if is_high else first
             case _:
                 continue

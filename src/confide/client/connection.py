@@ -38,6 +38,7 @@ from confide.declare import (
     PublicTable,
     Table,
     Text,
+    Timestamp,
 )
 from confide.declare.budget import CostArgs, PriceArgs, show_keywords
 from confide.errors import (
@@ -80,7 +81,7 @@ def _table(table: dict[str, Any]) -> Table:
     return Table(table["name"], None, unit=unit, columns=columns)
 
 
-def _column(column: dict[str, Any]) -> Column:
+def _column(column: dict[str, Any]) -> Column:  # noqa: PLR0911  # one for each type
     low, high = column["low"], column["high"]
     match column["type"]:
         case "int":
@@ -89,6 +90,8 @@ def _column(column: dict[str, Any]) -> Column:
             return Float(low, high)
         case "date":
             return Date(date.fromisoformat(low), date.fromisoformat(high))
+        case "timestamp":
+            return Timestamp(low, high)
         case "category":
             return Category(column["values"])
         case "bool":

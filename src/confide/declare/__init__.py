@@ -3,7 +3,17 @@
 from typing import TYPE_CHECKING, Final
 
 from confide.declare.budget import Budget, Limit, Limits
-from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Kind, Text
+from confide.declare.columns import (
+    Bool,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Kind,
+    Text,
+    Timestamp,
+)
 from confide.declare.tables import ROW, Catalog, PublicTable, Row, Table, is_parquet
 from confide.lazy import import_late
 
@@ -33,6 +43,7 @@ __all__ = [
     "ServerSettings",
     "Table",
     "Text",
+    "Timestamp",
     "is_parquet",
     "read_toml",
 ]

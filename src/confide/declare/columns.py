@@ -7,7 +7,7 @@ but not privacy. Bounds must come from domain knowledge, never from the data.
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from fractions import Fraction
 from numbers import Integral
@@ -17,6 +17,8 @@ from confide.errors import BadDeclaration
 from confide.exact import Number, fraction, integer, positive
 
 __all__ = [
+    "MAX_MILLISECONDS",
+    "MIN_MILLISECONDS",
     "Bool",
     "Category",
     "Column",
@@ -25,9 +27,13 @@ __all__ = [
     "Int",
     "Kind",
     "Text",
+    "Timestamp",
     "finest_step",
+    "from_milliseconds",
     "read_day",
     "read_length",
+    "read_timestamp",
+    "to_milliseconds",
 ]
 
 MAX_INTEGER: Final = 2**53
@@ -35,6 +41,9 @@ MAX_FLOAT: Final = Fraction(sys.float_info.max)
 MIN_STEP: Final = Fraction(1, 10**300)
 """The smallest step allowed, so that a double can hold the number of steps in 1."""
 GRID_BITS: Final = 40
+EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # timestamps have no time zone
+MILLISECOND: Final = timedelta(milliseconds=1)
+END_OF_DAY: Final = time(23, 59, 59, 999_000)
 MAX_TEXT_LENGTH: Final = 1_000_000
 
 
@@ -46,6 +55,7 @@ class Kind(StrEnum):
     TEXT = "text"
     BOOL = "bool"
     DATE = "date"
+    TIMESTAMP = "timestamp"
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -176,7 +186,27 @@ class Date:
         object.__setattr__(self, "high", most)
 
 
-Column = Int | Float | Category | Text | Bool | Date
+@dataclass(frozen=True, slots=True, init=False)
+class Timestamp:
+    """Dates with a time of day, to the millisecond and without a time zone; others are clipped.
+
+    A date as ``low`` is its first millisecond, and as ``high`` its last. Stored values with a time
+    zone are converted to UTC.
+    """
+
+    kind: ClassVar[Kind] = Kind.TIMESTAMP
+    low: datetime
+    high: datetime
+
+    def __init__(self, low: str | date, high: str | date) -> None:
+        least = read_timestamp("low", low)
+        most = read_timestamp("high", high, is_end=True)
+        _check_order(least, most)
+        object.__setattr__(self, "low", least)
+        object.__setattr__(self, "high", most)
+
+
+Column = Int | Float | Category | Text | Bool | Date | Timestamp
 
 
 def finest_step(low: Fraction, high: Fraction) -> Fraction:
@@ -224,3 +254,38 @@ def read_day(name: str, value: object) -> date:
     elif type(value) is date:
         return value
     raise BadDeclaration(f"`{name}` must be a date such as '2020-01-31'; got {value!r}.")
+
+
+def read_timestamp(name: str, value: object, *, is_end: bool = False) -> datetime:
+    """Return a timestamp, passed as such, as a date, or as a string of either.
+
+    A date is its first millisecond or, if ``is_end``, its last.
+    """
+    try:
+        if isinstance(value, str) and len(value) == len("2020-01-31"):
+            value = date.fromisoformat(value)
+        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        found = None
+    if type(found) is date:
+        return datetime.combine(found, END_OF_DAY if is_end else time.min)
+    if not isinstance(found, datetime) or found.tzinfo is not None or found.microsecond % 1000:
+        raise BadDeclaration(
+            f"`{name}` must be a timestamp with at most three decimal places and without a time "
+            f"zone, such as '2020-01-31 12:30:00'; got {value!r}."
+        )
+    return found
+
+
+def to_milliseconds(timestamp: datetime) -> int:
+    """Return the milliseconds since January 1, 1970."""
+    return (timestamp - EPOCH) // MILLISECOND
+
+
+def from_milliseconds(count: int) -> datetime:
+    """Return the timestamp this many milliseconds after January 1, 1970."""
+    return EPOCH + count * MILLISECOND
+
+
+MIN_MILLISECONDS: Final = to_milliseconds(datetime.min)  # noqa: DTZ901  # without a time zone
+MAX_MILLISECONDS: Final = to_milliseconds(datetime.max)  # noqa: DTZ901

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Text
+from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Text, Timestamp
 from confide.errors import BadDeclaration
 from confide.exact import integer
 
@@ -171,10 +171,10 @@ def _read_columns(columns: object) -> Mapping[str, Column]:
         raise BadDeclaration(f"`columns` must map at least one name to its type; got {columns!r}.")
     for name, column in columns.items():
         read_column_name("columns", name)
-        if not isinstance(column, Int | Float | Category | Text | Bool | Date):
+        if not isinstance(column, Int | Float | Category | Text | Bool | Date | Timestamp):
             raise BadDeclaration(
-                f"Column {name!r} must be an `Int`, `Float`, `Category`, `Text`, `Bool`, or "
-                f"`Date`; got {column!r}."
+                f"Column {name!r} must be an `Int`, `Float`, `Category`, `Text`, `Bool`, "
+                f"`Date`, or `Timestamp`; got {column!r}."
             )
     if len({name.lower() for name in columns}) != len(columns):
         raise BadDeclaration(

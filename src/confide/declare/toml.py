@@ -22,8 +22,10 @@ from confide.declare.columns import (
     Float,
     Int,
     Text,
+    Timestamp,
     read_day,
     read_length,
+    read_timestamp,
 )
 from confide.declare.record import RecordSettings
 from confide.declare.server import BoardSettings, ServerSettings, read_duration, read_origins
@@ -166,6 +168,16 @@ COLUMNS: Final[dict[str, tuple[Any, dict[str, Field]]]] = {
     ),
     "text": (Text, {"max_length": Field(read_length)}),
     "bool": (Bool, {}),
+    "timestamp": (
+        Timestamp,
+        {
+            "low": Field(read_timestamp, "Write the first, such as `low = 2020-01-01 00:00:00`."),
+            "high": Field(
+                partial(read_timestamp, is_end=True),
+                "Write the last, such as `high = 2026-12-31 23:59:59`.",
+            ),
+        },
+    ),
     "date": (
         Date,
         {

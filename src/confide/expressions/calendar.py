@@ -3,43 +3,44 @@
 Names of months and days are English, and weeks begin on Monday, whatever an engine's settings are.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from typing import Final, TypeVar
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.expressions.construct import make_call, make_literal, read_day
+from confide.expressions.construct import (
+    make_call,
+    make_literal,
+    read_day,
+    to_day,
+    to_timestamp,
+)
 from confide.expressions.functions import Function
 from confide.expressions.tree import Expression, Literal
 
 __all__ = [
     "DATE_PARTS",
-    "EXAMPLE_FORMAT",
     "TRUNCATIONS",
+    "Arguments",
+    "Rule",
     "add_interval",
-    "check_format",
+    "as_literal",
     "date_difference",
     "extract_part",
-    "format_day",
     "last_day",
     "make_date",
-    "name_of",
-    "repeats_yearly",
-    "spell_date",
     "truncate_date",
 ]
 
 F = Function
 EPOCH: Final = date(1970, 1, 1)
 SECONDS_PER_DAY: Final = 86_400.0
-DAYS: Final = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
-MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June", "July", "August", "September"),
-    *("October", "November", "December"),
-)
-EXAMPLE_FORMAT: Final = "%Y-%m"
+SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
+BEFORE_EPOCH: Final = 719_162 * 24 * HOUR
+"""Milliseconds from January 1 of year 1 to January 1, 1970."""
+CLOCK_PARTS: Final = frozenset({"hour", "minute", "second", "millisecond", "epoch"})
+"""Parts and periods of timestamps, of which dates have the first."""
 
 Rule = Callable[[Expression], Expression]
 """A function that returns an expression of a date, such as its year."""
@@ -90,8 +91,40 @@ def _iso_weekday(day: Expression) -> Expression:
 
 
 def _epoch(day: Expression) -> Expression:
+    if day.kind is Kind.TIMESTAMP:
+        return make_call(F.DIVIDE, make_call(F.EPOCH_MS, day), _number(1_000))
     days = make_call(F.DAYS_BETWEEN, make_literal(EPOCH), day)
     return _times(days, _number(SECONDS_PER_DAY))
+
+
+def _count_since_epoch(part: Expression, size: int) -> Expression:
+    """Return the number of complete periods of some milliseconds since 1970."""
+    count = make_call(F.EPOCH_MS, to_timestamp(part))
+    return count if size == 1 else make_call(F.FLOOR, make_call(F.DIVIDE, count, _number(size)))
+
+
+def _clock(size: int, cycle: int) -> Rule:
+    """Return the rule of hours and so on, which begin again after a number of them.
+
+    They are counted from year 1, so that remainders are not negative.
+    """
+    first = BEFORE_EPOCH // size
+
+    def rule(part: Expression) -> Expression:
+        return make_call(
+            F.MODULO, _plus(_count_since_epoch(part, size), _number(first)), _number(cycle)
+        )
+
+    return rule
+
+
+def _beginning_of(size: int) -> Rule:
+    """Return the rule of the beginning of an hour and so on."""
+
+    def rule(part: Expression) -> Expression:
+        return make_call(F.FROM_EPOCH_MS, _times(_count_since_epoch(part, size), _number(size)))
+
+    return rule
 
 
 def _year_and_week(day: Expression) -> Expression:
@@ -117,6 +150,10 @@ DATE_PARTS: Final[Mapping[str, Rule]] = {
     "century": _years_of(100, 1),
     "millennium": _years_of(1000, 1),
     "epoch": _epoch,
+    "hour": _clock(HOUR, 24),
+    "minute": _clock(MINUTE, 60),
+    "second": _clock(SECOND, 60),
+    "millisecond": _clock(1, 60_000),
 }
 """The parts of a date, by their names in EXTRACT."""
 
@@ -146,6 +183,9 @@ TRUNCATIONS: Final[Mapping[str, Rule]] = {
     "decade": _beginning_of_years(10),
     "century": _beginning_of_years(100),
     "millennium": _beginning_of_years(1000),
+    "hour": _beginning_of(HOUR),
+    "minute": _beginning_of(MINUTE),
+    "second": _beginning_of(SECOND),
 }
 """The first days of periods, by their names in DATE_TRUNC."""
 
@@ -195,19 +235,24 @@ Arguments = Sequence[Expression]
 def extract_part(parts: Arguments) -> Expression:
     """Return a part of a date, from its name and the date."""
     name, day = parts
-    return _find(DATE_PARTS, "EXTRACT", name)(as_day(day))
+    return _find(DATE_PARTS, "EXTRACT", name)(_suitable(name, day))
 
 
 def truncate_date(parts: Arguments) -> Expression:
     """Return the first day of a period, from the period's name and the date."""
     name, day = parts
-    return _find(TRUNCATIONS, "DATE_TRUNC", name)(_check_day(as_day(day)))
+    return _find(TRUNCATIONS, "DATE_TRUNC", name)(_check_day(_suitable(name, day)))
+
+
+def _suitable(name: Expression, part: Expression) -> Expression:
+    """Return a timestamp for hours and so on, and its date for days and longer periods."""
+    return as_literal(part) if _read_word(name) in CLOCK_PARTS else as_day(part)
 
 
 def date_difference(parts: Arguments) -> Expression:
     """Return the number of periods between two dates, from the period's name and the dates."""
     name, first, last = parts
-    return _find(DIFFERENCES, "DATE_DIFF", name)(as_day(first), as_day(last))
+    return _find(DIFFERENCES, "DATE_DIFF", name)(_suitable(name, first), _suitable(name, last))
 
 
 def _days_between(first: Expression, last: Expression) -> Expression:
@@ -225,19 +270,43 @@ def _difference(count: Rule) -> Callable[[Expression, Expression], Expression]:
     return lambda first, last: _minus(count(last), count(first))
 
 
+CLOCK_SIZES: Final = {"hour": HOUR, "minute": MINUTE, "second": SECOND, "millisecond": 1}
+
+
+def _periods(size: int) -> Rule:
+    return lambda part: _count_since_epoch(part, size)
+
+
 DIFFERENCES: Final[Mapping[str, Callable[[Expression, Expression], Expression]]] = {
     "day": _days_between,
     "week": _weeks_between,
     **{name: _difference(count) for name, count in COUNTS.items()},
+    **{name: _difference(_periods(size)) for name, size in CLOCK_SIZES.items()},
 }
 """The numbers of periods between two dates, by the periods' names in DATE_DIFF."""
 
 
 def add_interval(parts: Arguments) -> Expression:
     """Return a date moved by an interval, from the interval's unit, the date, and the number."""
-    name, day, count = parts
-    function, size = _find(INTERVALS, "INTERVAL", name)
-    return make_call(function, as_day(day), _multiplied(count, size))
+    name, start, count = parts
+    day = as_literal(start)
+    if _read_word(name) in CLOCK_SIZES:
+        return _later(to_timestamp(day), _multiplied(count, CLOCK_SIZES[_read_word(name)]))
+    function, size = _find(INTERVALS, "INTERVAL", name, CLOCK_SIZES)
+    moved = make_call(function, to_day(day), _multiplied(count, size))
+    if day.kind is not Kind.TIMESTAMP:
+        return moved
+    in_day = make_call(F.MODULO, _since_year_one(day), _number(24 * HOUR))
+    return _later(to_timestamp(moved), in_day)
+
+
+def _since_year_one(timestamp: Expression) -> Expression:
+    return _plus(make_call(F.EPOCH_MS, timestamp), _number(BEFORE_EPOCH))
+
+
+def _later(timestamp: Expression, milliseconds: Expression) -> Expression:
+    count = _plus(make_call(F.EPOCH_MS, timestamp), milliseconds)
+    return make_call(F.FROM_EPOCH_MS, count)
 
 
 def _multiplied(count: Expression, size: int) -> Expression:
@@ -270,23 +339,25 @@ def make_date(parts: Arguments) -> Expression:
     return make_call(F.CASE, exists, found, make_literal(None))
 
 
-def name_of(form: str) -> Callable[[Arguments], Expression]:
-    """Return the shorthand of a date as a string in a fixed format."""
-    return lambda parts: make_call(F.STRFTIME, as_day(parts[0]), make_literal(form))
-
-
 def as_day(part: Expression) -> Expression:
-    """Return a date expression; read a constant string as a date."""
+    """Return a date expression, also of a timestamp; read a constant string as a date."""
+    return to_day(as_literal(part))
+
+
+def as_literal(part: Expression) -> Expression:
+    """Return an expression; read a constant string as a date or a timestamp."""
     match part:
         case Literal(value=str(text)):
-            return read_day(text)
+            return read_day(text) if len(text) <= len("2020-01-31") else to_timestamp(part)
         case _:
             return part
 
 
 def _check_day(day: Expression) -> Expression:
-    if day.kind not in (Kind.DATE, None):
-        raise UnsupportedQuery(f"`DATE_TRUNC` takes a date; got a value of type {day.kind}.")
+    if day.kind not in (Kind.DATE, Kind.TIMESTAMP, None):
+        raise UnsupportedQuery(
+            f"`DATE_TRUNC` takes a date or a timestamp; got a value of type {day.kind}."
+        )
     return day
 
 
@@ -300,110 +371,8 @@ def _read_word(name: Expression) -> str:
     return PLURALS.get(word, word.removesuffix("s"))
 
 
-def _find(table: Mapping[str, T], function: str, name: Expression) -> T:
+def _find(table: Mapping[str, T], function: str, name: Expression, others: Iterable[str] = ()) -> T:
     word = _read_word(name)
     if word not in table:
-        raise UnsupportedQuery(f"`{function}` takes one of {', '.join(table)}.")
+        raise UnsupportedQuery(f"`{function}` takes one of {', '.join([*table, *others])}.")
     return table[word]
-
-
-def _digits(number: Rule, count: int) -> Rule:
-    """Return the rule of a nonnegative integer as a string of ``count`` digits."""
-
-    def rule(day: Expression) -> Expression:
-        padded = make_call(F.TO_TEXT, _plus(number(day), _number(10**count)))
-        return make_call(F.SUBSTR, padded, _number(2))
-
-    return rule
-
-
-def _text(number: Rule) -> Rule:
-    return lambda day: make_call(F.TO_TEXT, number(day))
-
-
-def _name(number: Rule, first: int, names: Sequence[str]) -> Rule:
-    """Return the rule of the name of a month or day; the first name has the number ``first``."""
-
-    def rule(day: Expression) -> Expression:
-        found = number(day)
-        branches = [
-            part
-            for place, name in enumerate(names, first)
-            for part in (make_call(F.EQUAL, found, _number(place)), make_literal(name))
-        ]
-        return make_call(F.CASE, *branches, make_literal(None))
-
-    return rule
-
-
-def _constant(text: str) -> Rule:
-    return lambda day: make_call(
-        F.CASE, make_call(F.IS_NULL, day), make_literal(None), make_literal(text)
-    )
-
-
-def _abbreviated(names: Sequence[str]) -> list[str]:
-    return [name[:3] for name in names]
-
-
-FORMATS: Final[Mapping[str, tuple[Rule, Callable[[date], str]]]] = {
-    "%Y": (_digits(_call(F.YEAR), 4), lambda day: f"{day.year:04}"),
-    "%y": (
-        _digits(lambda day: make_call(F.MODULO, make_call(F.YEAR, day), _number(100)), 2),
-        lambda day: f"{day.year % 100:02}",
-    ),
-    "%m": (_digits(_call(F.MONTH), 2), lambda day: f"{day.month:02}"),
-    "%-m": (_text(_call(F.MONTH)), lambda day: str(day.month)),
-    "%d": (_digits(_call(F.DAY), 2), lambda day: f"{day.day:02}"),
-    "%-d": (_text(_call(F.DAY)), lambda day: str(day.day)),
-    "%j": (_digits(_call(F.DAY_OF_YEAR), 3), lambda day: f"{day.timetuple().tm_yday:03}"),
-    "%B": (_name(_call(F.MONTH), 1, MONTHS), lambda day: MONTHS[day.month - 1]),
-    "%b": (_name(_call(F.MONTH), 1, _abbreviated(MONTHS)), lambda day: MONTHS[day.month - 1][:3]),
-    "%A": (_name(_call(F.WEEKDAY), 0, DAYS), lambda day: DAYS[day.isoweekday() % 7]),
-    "%a": (
-        _name(_call(F.WEEKDAY), 0, _abbreviated(DAYS)),
-        lambda day: DAYS[day.isoweekday() % 7][:3],
-    ),
-    "%u": (_text(_iso_weekday), lambda day: str(day.isoweekday())),
-    "%w": (_text(_call(F.WEEKDAY)), lambda day: str(day.isoweekday() % 7)),
-    "%G": (_digits(_call(F.ISOYEAR), 4), lambda day: f"{day.isocalendar().year:04}"),
-    "%V": (_digits(_call(F.WEEK), 2), lambda day: f"{day.isocalendar().week:02}"),
-    **dict.fromkeys(("%H", "%M", "%S"), (_constant("00"), lambda _: "00")),
-    "%%": (_constant("%"), lambda _: "%"),
-}
-"""The codes of STRFTIME, each as an expression for the engine and as a Python function."""
-YEARLY: Final = frozenset({"%Y", "%y", "%G", "%j", "%V"})
-"""Codes that depend on the year, and not only on the month, the day, and the weekday."""
-CODE: Final = re.compile(r"%-?.|[^%]+|%", re.DOTALL)
-
-
-def check_format(form: str) -> None:
-    """Refuse a format with unknown codes, or without any."""
-    codes = [piece for piece in CODE.findall(form) if piece.startswith("%")]
-    unknown = [code for code in codes if code not in FORMATS]
-    if unknown or not codes:
-        raise UnsupportedQuery(
-            f"`STRFTIME` takes a format of {', '.join(FORMATS)}, such as '{EXAMPLE_FORMAT}'"
-            + (f"; got {unknown[0]}." if unknown else ".")
-        )
-
-
-def repeats_yearly(form: str) -> bool:
-    """Return whether a format shows only months, days of the month, and weekdays."""
-    return not YEARLY.intersection(CODE.findall(form))
-
-
-def spell_date(day: Expression, form: str) -> Expression:
-    """Return an expression, computed by the engine, of a date as a string in a format."""
-    pieces = [
-        FORMATS[piece][0](day) if piece in FORMATS else make_literal(piece)
-        for piece in CODE.findall(form)
-    ]
-    return pieces[0] if len(pieces) == 1 else make_call(F.CONCAT, *pieces)
-
-
-def format_day(day: date, form: str) -> str:
-    """Return a date as a string in a format."""
-    return "".join(
-        FORMATS[piece][1](day) if piece in FORMATS else piece for piece in CODE.findall(form)
-    )

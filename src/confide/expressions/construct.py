@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 
 from confide.declare import Kind
-from confide.errors import UnsupportedQuery
+from confide.declare.columns import read_timestamp
+from confide.errors import BadDeclaration, UnsupportedQuery
 from confide.expressions.functions import Function, result_kind
 from confide.expressions.tree import (
     AggregateCall,
@@ -36,6 +37,8 @@ __all__ = [
     "make_call",
     "make_literal",
     "normalize_pattern",
+    "to_day",
+    "to_timestamp",
 ]
 
 F = Function
@@ -48,6 +51,16 @@ MAX_PARTS: Final = 5_000
 MAX_PIECES: Final = 1_000
 MAX_TRIMMED_CHARACTERS: Final = 100
 """The number of characters that TRIM compares at each position of a string."""
+EPOCH_DAY: Final = Literal(date(1970, 1, 1), Kind.DATE)
+MILLISECONDS_PER_DAY: Final = 86_400_000
+CASTS: Final = frozenset({F.TO_INT, F.TO_FLOAT, F.TO_TEXT, F.TO_BOOL})
+DATE_FUNCTIONS: Final = frozenset(
+    {
+        *(F.YEAR, F.QUARTER, F.MONTH, F.DAY, F.WEEKDAY, F.WEEK, F.DAY_OF_YEAR, F.ISOYEAR),
+        *(F.TRUNC_YEAR, F.TRUNC_QUARTER, F.TRUNC_MONTH, F.TRUNC_WEEK, F.TO_DATE),
+    }
+)
+"""Functions of dates that take the date of a timestamp."""
 EXTREMES: Final = frozenset({F.LEAST, F.GREATEST})
 COMPARISONS: Final = frozenset(
     {F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL, F.IN}
@@ -62,7 +75,7 @@ FIRST_LITERAL_ARGUMENT: Final = dict.fromkeys(
 """The index of the first argument that must be a literal, as must all later ones."""
 
 
-def make_literal(value: object) -> Literal:
+def make_literal(value: object) -> Literal:  # noqa: PLR0911  # one for each type
     """Return a typed literal for a value in the analyst's query."""
     value = _plain(value)
     match value:
@@ -77,13 +90,15 @@ def make_literal(value: object) -> Literal:
             return Literal(value + 0.0, Kind.FLOAT)
         case str() if len(value) <= MAX_TEXT_LENGTH and not any(map(_is_control, value)):
             return Literal(value, Kind.TEXT)
+        case datetime() if value.tzinfo is None and not value.microsecond % 1000:
+            return Literal(value.replace(fold=0), Kind.TIMESTAMP)
         case date() if type(value) is date:
             return Literal(value, Kind.DATE)
         case _:
             raise UnsupportedQuery(
                 "A value must be a number of at most 38 digits, a string of at most "
-                f"{MAX_TEXT_LENGTH:,} characters without control characters, a date, TRUE, FALSE, "
-                "or NULL."
+                f"{MAX_TEXT_LENGTH:,} characters without control characters, a date, a timestamp "
+                "in milliseconds without a time zone, TRUE, FALSE, or NULL."
             )
 
 
@@ -105,6 +120,8 @@ def _plain(value: object) -> object:
         case datetime() if value.time() == time.min and value.tzinfo is None:
             has_nanoseconds = getattr(value, "nanosecond", 0)  # only pandas timestamps have them
             return value if has_nanoseconds else date(value.year, value.month, value.day)
+        case datetime() if not getattr(value, "nanosecond", 0) and type(value) is not datetime:
+            return datetime.combine(value.date(), value.time(), value.tzinfo)
         case np.generic():
             return value.item()
         case _:
@@ -124,6 +141,39 @@ def read_day(text: str) -> Literal:
     if day is None:
         raise UnsupportedQuery(f"{text!r} is not a date. Write `DATE '2020-01-31'`.")
     return Literal(day, Kind.DATE)
+
+
+def to_timestamp(part: Expression) -> Expression:
+    """Return a date, or a string that is written out, as a timestamp; others unchanged."""
+    match part:
+        case Literal(value=str(text)):
+            try:
+                return Literal(read_timestamp("timestamp", text), Kind.TIMESTAMP)
+            except BadDeclaration:
+                raise UnsupportedQuery(
+                    f"{text!r} is not a timestamp. Write `TIMESTAMP '2020-01-31 12:30:00'`."
+                ) from None
+        case Literal(value=date() as day, kind=Kind.DATE):
+            return Literal(datetime.combine(day, time.min), Kind.TIMESTAMP)
+        case _ if part.kind is Kind.DATE:
+            days = make_call(F.DAYS_BETWEEN, EPOCH_DAY, part)
+            count = make_call(F.MULTIPLY, days, make_literal(MILLISECONDS_PER_DAY))
+            return make_call(F.FROM_EPOCH_MS, count)
+        case _:
+            return part
+
+
+def to_day(part: Expression) -> Expression:
+    """Return the date of a timestamp; others unchanged."""
+    match part:
+        case Literal(value=datetime() as timestamp):
+            return Literal(timestamp.date(), Kind.DATE)
+        case _ if part.kind is Kind.TIMESTAMP:
+            count = make_call(F.EPOCH_MS, part)
+            days = make_call(F.DIVIDE, count, make_literal(MILLISECONDS_PER_DAY))
+            return make_call(F.ADD_DAYS, EPOCH_DAY, make_call(F.FLOOR, days))
+        case _:
+            return part
 
 
 def make_call(function: Function, *arguments: Expression) -> Expression:
@@ -154,7 +204,9 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
     return Call(function, tuple(arguments), kind)
 
 
-def _simplify(function: Function, arguments: Sequence[Expression]) -> Expression | None:
+def _simplify(  # noqa: PLR0911  # one for each rule
+    function: Function, arguments: Sequence[Expression]
+) -> Expression | None:
     """Return a call of literals as a literal, or arithmetic of dates as a function of dates."""
     match function, arguments:
         case F.NEGATE, (Literal(value=bool()),):
@@ -164,6 +216,14 @@ def _simplify(function: Function, arguments: Sequence[Expression]) -> Expression
             return make_literal(-INT64_LIMIT if negation_fits else -value)
         case F.TO_DATE, (Literal(value=str(text)),):
             return read_day(text)
+        case _, (first, *others) if first.kind is Kind.TIMESTAMP and function in DATE_FUNCTIONS:
+            day = to_day(first)
+            return day if function is F.TO_DATE else make_call(function, day, *others)
+        case _, (first,) if first.kind is Kind.TIMESTAMP and function in CASTS:
+            raise UnsupportedQuery(
+                "A timestamp can be cast to DATE only. Use `STRFTIME(x, '%Y-%m-%d %H:%M')` for a "
+                "string, and `EXTRACT(epoch FROM x)` for a number."
+            )
         case ((F.ADD | F.SUBTRACT), (left, right)) if Kind.DATE in (left.kind, right.kind):
             return _move_date(function, left, right)
         case (
@@ -248,7 +308,9 @@ def _flatten(function: Function, arguments: Sequence[Expression]) -> tuple[Expre
 
 
 def _convert_dates(arguments: Sequence[Expression]) -> tuple[Expression, ...]:
-    """Return the arguments, with strings read as dates if any argument is a date."""
+    """Return the arguments, with strings read as dates or timestamps if any argument is one."""
+    if any(argument.kind is Kind.TIMESTAMP for argument in arguments):
+        return tuple(part if part.kind is Kind.BOOL else to_timestamp(part) for part in arguments)
     if not any(argument.kind is Kind.DATE for argument in arguments):
         return tuple(arguments)
     return tuple(

@@ -79,6 +79,8 @@ class Function(StrEnum):
     ADD_DAYS = "add_days"
     ADD_MONTHS = "add_months"
     STRFTIME = "strftime"
+    EPOCH_MS = "epoch_ms"
+    FROM_EPOCH_MS = "from_epoch_ms"
     LOWER = "lower"
     UPPER = "upper"
     LENGTH = "length"
@@ -187,9 +189,10 @@ def _same_type(kinds: Kinds) -> Kind | None:
 
 
 def _extreme(kinds: Kinds) -> Kind | None:
-    """Return the type of LEAST and GREATEST, of numbers or of dates."""
-    if Kind.DATE in kinds:
-        return Kind.DATE if _fits(kinds, frozenset({Kind.DATE})) else None
+    """Return the type of LEAST and GREATEST, of numbers, of dates, or of timestamps."""
+    for kind in (Kind.DATE, Kind.TIMESTAMP):
+        if kind in kinds:
+            return kind if _fits(kinds, frozenset({kind})) else None
     return _number()(kinds)
 
 
@@ -227,6 +230,8 @@ RULES: Final[dict[Function, Rule]] = {
     ),
     F.DAYS_BETWEEN: _takes(Kind.DATE, Kind.DATE, result=Kind.INT),
     **dict.fromkeys((F.ADD_DAYS, F.ADD_MONTHS), _takes(Kind.DATE, Kind.INT, result=Kind.DATE)),
+    F.EPOCH_MS: _takes(Kind.TIMESTAMP, result=Kind.INT),
+    F.FROM_EPOCH_MS: _takes(Kind.INT, result=Kind.TIMESTAMP),
     F.STRFTIME: _takes(Kind.DATE, Kind.TEXT, result=Kind.TEXT),
     **dict.fromkeys((F.LOWER, F.UPPER), _takes(Kind.TEXT, result=Kind.TEXT)),
     F.LENGTH: _takes(Kind.TEXT, result=Kind.INT),

@@ -12,8 +12,8 @@ from typing import Final
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.expressions import calendar
-from confide.expressions.construct import make_call, make_literal
+from confide.expressions import calendar, date_formats
+from confide.expressions.construct import make_call, make_literal, to_timestamp
 from confide.expressions.functions import Function
 from confide.expressions.tree import Expression, Literal
 
@@ -27,6 +27,8 @@ CASE_EXCEPTIONS: Final = str.maketrans("\u0130", "i")
 class Shorthand(StrEnum):
     """A function that stands for an expression of other functions."""
 
+    TO_TIMESTAMP = "timestamp"
+    EPOCH_MS = "epoch_ms"
     EXTRACT = "extract"
     TRUNCATE = "date_trunc"
     DATE_DIFF = "date_diff"
@@ -64,10 +66,28 @@ def build_call(function: Function | Shorthand, *arguments: Expression) -> Expres
 Arguments = Sequence[Expression]
 
 
+def _timestamp(parts: Arguments) -> Expression:
+    (part,) = parts
+    found = to_timestamp(part)
+    if found.kind is not Kind.TIMESTAMP:
+        raise UnsupportedQuery(
+            "Only dates, timestamps, and strings that are written out can be cast to TIMESTAMP."
+        )
+    return found
+
+
+def _milliseconds(parts: Arguments) -> Expression:
+    """Return EPOCH_MS of a timestamp, or the timestamp of a number."""
+    (part,) = parts
+    if part.kind is Kind.INT:
+        return make_call(F.FROM_EPOCH_MS, part)
+    return make_call(F.EPOCH_MS, to_timestamp(part))
+
+
 def _format(parts: Arguments) -> Expression:
     form = _read_text(Shorthand.STRFTIME, parts[1:])
-    calendar.check_format(form)
-    return calendar.name_of(form)(parts)
+    date_formats.check_format(form)
+    return date_formats.name_of(form)(parts)
 
 
 def _log(parts: Arguments) -> Expression:
@@ -215,13 +235,15 @@ def _read_count(function: Shorthand, arguments: Arguments) -> int:
 
 
 EXPANSIONS: Final[dict[Shorthand, Callable[[Arguments], Expression]]] = {
+    Shorthand.TO_TIMESTAMP: _timestamp,
+    Shorthand.EPOCH_MS: _milliseconds,
     Shorthand.EXTRACT: calendar.extract_part,
     Shorthand.TRUNCATE: calendar.truncate_date,
     Shorthand.DATE_DIFF: calendar.date_difference,
     Shorthand.INTERVAL: calendar.add_interval,
     Shorthand.STRFTIME: _format,
-    Shorthand.DAYNAME: calendar.name_of("%A"),
-    Shorthand.MONTHNAME: calendar.name_of("%B"),
+    Shorthand.DAYNAME: date_formats.name_of("%A"),
+    Shorthand.MONTHNAME: date_formats.name_of("%B"),
     Shorthand.LAST_DAY: calendar.last_day,
     Shorthand.MAKE_DATE: calendar.make_date,
     Shorthand.LOG: _log,

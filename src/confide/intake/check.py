@@ -28,6 +28,7 @@ from confide.declare import (
     Row,
     Table,
     Text,
+    Timestamp,
 )
 from confide.engines.duckdb.engine import CASTABLE_KINDS, STATISTICS, check_unit, connect
 from confide.engines.duckdb.files import (
@@ -50,6 +51,7 @@ from confide.engines.sql.builders import (
     literal,
     number,
     table,
+    timestamp_literal,
     try_cast,
     without_nan,
 )
@@ -359,6 +361,8 @@ def _typed(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
             return without_nan(try_cast(raw, "DOUBLE"))
         case Date():
             return try_cast(raw, "DATE")
+        case Timestamp():
+            return try_cast(raw, "TIMESTAMP")
         case Bool():
             return as_boolean(raw, stored)
         case Text() | Category():
@@ -367,7 +371,7 @@ def _typed(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
             assert_never(declared)
 
 
-def _is_outside(declared: Column, value: Sql) -> Sql:
+def _is_outside(declared: Column, value: Sql) -> Sql:  # noqa: PLR0911  # one for each type
     """Return the condition that a value is outside its declared bounds, or not in its list."""
     match declared:
         case Int(low=low, high=high):
@@ -376,6 +380,8 @@ def _is_outside(declared: Column, value: Sql) -> Sql:
             return _is_beyond(value, number(float(low)), number(float(high)))
         case Date(low=first, high=last):
             return _is_beyond(value, literal(first), literal(last))
+        case Timestamp(low=low, high=high):
+            return _is_beyond(value, *map(timestamp_literal, (low, high)))
         case Category(kind=Kind.INT, values=values):
             listed = [number(float(code)) for code in values if isinstance(code, int)]
             return sql.Not(this=sql.In(this=value, expressions=listed))

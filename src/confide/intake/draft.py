@@ -65,6 +65,7 @@ BOUNDS_COMMENT: Final = "  # bounds suggested by the name, not by the data"
 LINES: Final[dict[Kind | None, str]] = {
     Kind.INT: '# {name} = {{ type = "int", low = {low}, high = {high} }}',
     Kind.FLOAT: '# {name} = {{ type = "float", low = {low}, high = {high} }}',
+    Kind.TIMESTAMP: '# {name} = {{ type = "timestamp", low = YYYY-MM-DD, high = YYYY-MM-DD }}',
     Kind.DATE: '# {name} = {{ type = "date", low = YYYY-MM-DD, high = YYYY-MM-DD }}',
     Kind.BOOL: '{name} = {{ type = "bool" }}',
     Kind.TEXT: '{name} = {{ type = "text" }}  # or {{ type = "category", values = ["A", "B"] }}',
@@ -84,7 +85,7 @@ UNIT_PATTERNS: Final = (
 MAX_CODES: Final = 50
 MIN_ROWS_PER_CODE: Final = 20
 MAX_ROWS_PER_NAME: Final = 200
-NEVER_UNIT_KINDS: Final = frozenset({Kind.BOOL, Kind.FLOAT, Kind.DATE})
+NEVER_UNIT_KINDS: Final = frozenset({Kind.BOOL, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP})
 """Kinds that never identify people: many share a flag, and a measurement is not an identifier."""
 
 

@@ -33,7 +33,7 @@ STEP_FUNCTIONS: Final = frozenset({F.FLOOR, F.CEIL, F.ROUND, F.TO_INT, F.SIGN})
 
 NONDECREASING_FUNCTIONS: Final = STEP_FUNCTIONS | {
     *(F.TO_FLOAT, F.TO_DATE, F.COALESCE),
-    *(F.YEAR, F.ISOYEAR, F.TRUNC_YEAR, F.TRUNC_QUARTER, F.TRUNC_MONTH, F.TRUNC_WEEK),
+    *(F.EPOCH_MS, F.YEAR, F.ISOYEAR, F.TRUNC_YEAR, F.TRUNC_QUARTER, F.TRUNC_MONTH, F.TRUNC_WEEK),
 }
 """Functions that are nondecreasing in their first argument, which is never NULL here."""
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from confide.declare import Kind
 from confide.errors import UnsupportedQuery
-from confide.expressions.calendar import spell_date
+from confide.expressions.date_formats import spell_date
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal, parts_of
 from confide.plan.range_analysis import MAX_EXACT_INTEGER, RangeAnalysis, range_of

@@ -11,8 +11,21 @@ from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
 
 from confide.aggregates import UnitForm, function_of
-from confide.declare import Bool, Catalog, Category, Date, Float, Int, Kind, Row, Table, Text
+from confide.declare import (
+    Bool,
+    Catalog,
+    Category,
+    Date,
+    Float,
+    Int,
+    Kind,
+    Row,
+    Table,
+    Text,
+    Timestamp,
+)
 from confide.declare import Column as Declared
+from confide.declare.columns import to_milliseconds
 from confide.errors import UnsupportedQuery
 from confide.expressions.tree import AggregateCall, Column, Expression, substitute, walk
 from confide.plan.checks import check_exact
@@ -148,7 +161,7 @@ def optional_tables(source: Source) -> frozenset[str]:
     return optional_tables(source.left) | ({source.right.alias} if is_optional else frozenset())
 
 
-def declared_range(column: Declared) -> Range:
+def declared_range(column: Declared) -> Range:  # noqa: PLR0911  # one for each type
     """Return the range of a declared column, to whose bounds the engine clips every value."""
     match column:
         case Int(low=low, high=high):
@@ -161,6 +174,8 @@ def declared_range(column: Declared) -> Range:
             return Range(min(codes), max(codes), values)
         case Date(low=first, high=last):
             return Range(first.toordinal(), last.toordinal())
+        case Timestamp(low=low, high=high):
+            return Range(to_milliseconds(low), to_milliseconds(high))
         case Bool():
             return BOOLEAN_RANGE
         case Text(max_length=length):

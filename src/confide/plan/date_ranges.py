@@ -6,7 +6,8 @@ from datetime import date
 from functools import lru_cache
 from typing import Final
 
-from confide.expressions.calendar import format_day, repeats_yearly
+from confide.declare.columns import MAX_MILLISECONDS, MIN_MILLISECONDS
+from confide.expressions.date_formats import format_day, repeats_yearly
 from confide.expressions.functions import Function
 from confide.expressions.tree import Expression, Literal
 from confide.plan.range_arithmetic import EMPTY_RANGE, UNBOUNDED, Bound, Range
@@ -111,6 +112,14 @@ def _formatted(parts: Parts, arguments: Sequence[Expression]) -> Range:
     return Range(-math.inf, math.inf, listed) if listed else Range(0, 20 * len(form.value))
 
 
+def _from_milliseconds(parts: Parts, _: Sequence[Expression]) -> Range:
+    """Return the range of a timestamp, which is NULL outside years 1 to 9999."""
+    (part,) = parts
+    if part.is_empty or part.high < MIN_MILLISECONDS or part.low > MAX_MILLISECONDS:
+        return EMPTY_RANGE
+    return Range(max(part.low, MIN_MILLISECONDS), min(part.high, MAX_MILLISECONDS))
+
+
 @lru_cache(maxsize=256)
 def _format_days(low: Bound, high: Bound, form: str) -> tuple[str, ...] | None:
     if high - low < MAX_KNOWN:
@@ -139,4 +148,6 @@ DATE_RULES: Final[dict[F, Rule]] = {
     F.ADD_DAYS: _moved(lambda day, count: day + count),
     F.ADD_MONTHS: _moved(_move_months),
     F.STRFTIME: _formatted,
+    F.EPOCH_MS: lambda parts, _: parts[0],
+    F.FROM_EPOCH_MS: _from_milliseconds,
 }

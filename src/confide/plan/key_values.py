@@ -44,7 +44,7 @@ MAX_BRANCHES: Final = 64
 MAX_WORK: Final = 2**24
 """The maximum number of values computed for one key, over all points and branches."""
 
-INTEGER_KINDS: Final = (Kind.INT, Kind.DATE, Kind.BOOL)
+INTEGER_KINDS: Final = (Kind.INT, Kind.DATE, Kind.BOOL, Kind.TIMESTAMP)
 
 
 def key_values(key: Expression, ranges: Ranges) -> tuple[float, ...] | None:
@@ -252,7 +252,7 @@ def _find_gaps(
                 return {gap: found for gaps in below if gaps for gap, found in gaps.items()}
         case _:
             pass
-    is_integer = expression.kind in (Kind.INT, Kind.DATE)
+    is_integer = expression.kind in (Kind.INT, Kind.DATE, Kind.TIMESTAMP)
     values = _integers(analysis.find(expression)) if is_integer else None
     return None if values is None else {expression: values}
 

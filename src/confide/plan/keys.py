@@ -5,7 +5,7 @@ or not any row has that key. Otherwise partition selection releases the keys tha
 share, for a part of the cost and a part of delta.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from fractions import Fraction
@@ -14,6 +14,7 @@ from math import prod
 from typing import Final, assert_never
 
 from confide.declare import Kind
+from confide.declare.columns import from_milliseconds
 from confide.errors import UnsupportedQuery
 from confide.expressions.tree import Column, Expression, Value
 from confide.loss import GaussianLoss, PureLoss
@@ -88,8 +89,15 @@ def _numbers_of(key: Expression, ranges: Ranges, found: Range) -> Domain | None:
         listed = range(int(found.low), int(found.high) + 1)
     if listed is None or len(listed) > MAX_DOMAIN_SIZE:
         return None
-    is_day = key.kind is Kind.DATE
-    return tuple(date.fromordinal(int(day)) for day in listed) if is_day else tuple(listed)
+    read = KEY_READERS.get(key.kind)
+    return tuple(listed) if read is None else tuple(read(int(one)) for one in listed)
+
+
+KEY_READERS: Final[Mapping[Kind | None, Callable[[int], date]]] = {
+    Kind.DATE: date.fromordinal,
+    Kind.TIMESTAMP: from_milliseconds,
+}
+"""How to read the number of a date or a timestamp."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ as all values stay below 2^53.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from confide.declare import Kind
+from confide.declare.columns import MAX_MILLISECONDS, MIN_MILLISECONDS, to_milliseconds
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Expression, Literal
 
@@ -39,6 +40,8 @@ def as_point(value: float | str | date | None) -> float | None:
             return float("nan")
         case str():
             return None
+        case datetime():
+            return float(to_milliseconds(value))
         case date():
             return float(value.toordinal())
         case _:
@@ -208,6 +211,10 @@ RULES: Final[dict[F, Rule]] = {
         lambda days: (days - days.astype("datetime64[Y]")).astype(np.int64) + 1
     ),
     F.TRUNC_WEEK: _calendar(lambda days: _thursday(days).astype(np.int64) + EPOCH - 3),
+    F.EPOCH_MS: lambda p: p[0],
+    F.FROM_EPOCH_MS: lambda p: np.where(
+        (p[0] >= MIN_MILLISECONDS) & (p[0] <= MAX_MILLISECONDS), p[0], np.nan
+    ),
     F.DAYS_BETWEEN: lambda p: p[1] - p[0],
     F.ADD_DAYS: lambda p: _within_years(p[0] + p[1]),
     F.ADD_MONTHS: _add_months,

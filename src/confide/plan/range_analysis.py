@@ -10,10 +10,11 @@ them to avoid overflow.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 from typing import Final
 
 from confide.declare import Kind
+from confide.declare.columns import to_milliseconds
 from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal
 from confide.plan.curve_ranges import CURVE_RULES
@@ -104,6 +105,8 @@ def _of_literal(value: object) -> Range:
             return EMPTY_RANGE
         case str():
             return Range(-math.inf, math.inf, (value,))
+        case datetime():
+            return Range(to_milliseconds(value), to_milliseconds(value))
         case date():
             return Range(value.toordinal(), value.toordinal())
         case bool() | int() | float():

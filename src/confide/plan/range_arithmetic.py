@@ -8,10 +8,11 @@ depends only on the query and the declaration; no row is read.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from typing import Final
 
 from confide.declare import Kind
+from confide.declare.columns import to_milliseconds
 from confide.expressions.functions import Function
 from confide.expressions.tree import Call, Column, Expression, Literal
 
@@ -194,7 +195,7 @@ def _limit(found: MutableRanges, column: Column, function: F, others: list[Expre
             found[column.table, column.name] = _filter_values(
                 before, lambda text: test(text, values)
             )
-    elif column.kind in (Kind.INT, Kind.FLOAT, Kind.DATE):
+    elif column.kind in (Kind.INT, Kind.FLOAT, Kind.DATE, Kind.TIMESTAMP):
         numbers = [_as_number(value) for value in values]
         known = [number for number in numbers if number is not None]
         if known and len(known) == len(numbers):
@@ -254,6 +255,8 @@ def _as_number(value: object) -> Bound | None:
             return None
         case int() | float():
             return value
+        case datetime():
+            return to_milliseconds(value)
         case date():
             return value.toordinal()
         case _:

@@ -7,7 +7,7 @@ it returns the same tree, unless a declared column is called "unit".
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Final
 
 from confide.aggregates import function_of
@@ -79,6 +79,8 @@ TRUNCATION_UNITS: Final = {
 
 
 TEMPLATES: Final = {
+    F.EPOCH_MS: "EPOCH_MS({})",
+    F.FROM_EPOCH_MS: "EPOCH_MS({})",
     F.DAYS_BETWEEN: "DATE_DIFF('day', {}, {})",
     F.ADD_DAYS: "DATE_ADD({}, INTERVAL ({}) DAY)",
     F.ADD_MONTHS: "DATE_ADD({}, INTERVAL ({}) MONTH)",
@@ -263,6 +265,8 @@ def _write_literal(literal: Literal) -> str:
             return "TRUE" if value else "FALSE"
         case str() as value:
             return "'" + value.replace("'", "''") + "'"
+        case datetime() as value:
+            return f"TIMESTAMP '{value.isoformat(' ')}'"
         case date() as value:
             return f"DATE '{value.isoformat()}'"
         case number:

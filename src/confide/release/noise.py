@@ -6,7 +6,7 @@ further access to the data.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from fractions import Fraction
 from itertools import chain
 from typing import Any, Final, assert_never
@@ -73,11 +73,22 @@ def _kinds(groups: Iterable[tuple[Any, ...]]) -> set[type]:
 
 
 def _store(value: Value) -> Any:
-    return {"day": value.isoformat()} if isinstance(value, date) else value
+    match value:
+        case datetime():
+            return {"time": value.isoformat(" ")}
+        case date():
+            return {"day": value.isoformat()}
+        case _:
+            return value
 
 
 def _restore(value: Any) -> Value:
-    restored: Value = date.fromisoformat(value["day"]) if isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        restored: Value = value
+    elif "time" in value:
+        restored = datetime.fromisoformat(value["time"])
+    else:
+        restored = date.fromisoformat(value["day"])
     return restored
 
 

@@ -16,6 +16,7 @@ from confide.declare import (
     Row,
     Table,
     Text,
+    Timestamp,
 )
 from confide.ledger import Entry, Receipt
 from confide.release import Answer, Cost
@@ -187,6 +188,9 @@ def _column(name: str, column: Column) -> responses.ColumnResponse:
         case Date(low=low, high=high):
             first, last = low.isoformat(), high.isoformat()
             return responses.ColumnResponse(name=name, type="date", low=first, high=last)
+        case Timestamp(low=low, high=high):
+            first, last = low.isoformat(" "), high.isoformat(" ")
+            return responses.ColumnResponse(name=name, type="timestamp", low=first, high=last)
         case Category(values=values):
             return responses.ColumnResponse(name=name, type="category", values=list(values))
         case Text() | Bool():

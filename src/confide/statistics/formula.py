@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain, combinations, product
 from typing import Final, assert_never
 
-from confide.declare import Bool, Category, Column, Date, Float, Int, Kind, Text
+from confide.declare import Bool, Category, Column, Date, Float, Int, Kind, Text, Timestamp
 from confide.errors import BadDeclaration, UnknownName, UnsupportedQuery
 from confide.exact import fraction
 from confide.query import TableQuery, Term, case, col, count
@@ -80,7 +80,7 @@ def count_values(declared: Column) -> int | None:
             return high - low + 1
         case Category(values=values):
             return len(values) - (None in values)
-        case Float() | Text() | Date():
+        case Float() | Text() | Date() | Timestamp():
             return None
         case _:
             assert_never(declared)
@@ -101,7 +101,7 @@ def number_column(
             bounds = (min(codes), max(codes))
         case Bool():
             return Numbers(found, col(found).cast("int"), 0.0, 1.0, is_binary=True)
-        case Category() | Text() | Date():
+        case Category() | Text() | Date() | Timestamp():
             raise UnsupportedQuery(
                 f"Column {found!r} is not numeric. Use one that is declared as Int, Float, or Bool."
             )

@@ -14,7 +14,7 @@ __all__ = ["write_duckdb"]
 
 T = sql.DType
 SIMPLE_TYPES: Final = frozenset(
-    {T.BIGINT, T.BOOLEAN, T.DATE, T.DOUBLE, T.INT, T.UTINYINT, T.VARCHAR}
+    {T.BIGINT, T.BOOLEAN, T.DATE, T.DOUBLE, T.INT, T.TIMESTAMP, T.UTINYINT, T.VARCHAR}
 )
 """Types whose names need no parameters."""
 OPERATORS: Final[dict[type[sql.Expr], str]] = {sql.Add: "+", sql.Sub: "-", sql.Mul: "*"}

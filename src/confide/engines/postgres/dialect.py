@@ -26,6 +26,7 @@ from confide.engines.postgres.types import (
     text_to_date,
     text_to_double,
     text_to_integer,
+    text_to_timestamp,
 )
 from confide.engines.sql.builders import Sql, call, case, cast, number
 from confide.engines.sql.contribution_bounding import sort_once
@@ -244,6 +245,16 @@ def _date_part(name: str) -> Callable[[sql.Anonymous], Sql]:
     return write
 
 
+def _microseconds(node: sql.Anonymous) -> Sql:
+    """Return the microseconds since 1970 of a finite timestamp, computed in decimals."""
+    seconds = sql.Extract(this=sql.Var(this="EPOCH"), expression=node.expressions[0])
+    return cast(sql.Paren(this=sql.Mul(this=seconds, expression=number(1_000_000))), "BIGINT")
+
+
+def _divide_integers(node: sql.IntDiv) -> Sql:
+    return sql.Div(this=node.this, expression=node.expression, typed=True)
+
+
 def _truncate_date(node: sql.Anonymous) -> Sql:
     unit, day = node.expressions
     timestamp = sql.Cast(this=day, to=sql.DataType(this=T.TIMESTAMP))
@@ -419,6 +430,10 @@ CASTS: Final[Mapping[sql.DType | None, Casts]] = {
         T.VARCHAR: text_to_boolean,
     },
     T.DATE: {T.VARCHAR: text_to_date},
+    T.TIMESTAMP: {
+        T.VARCHAR: text_to_timestamp,
+        T.DATE: lambda value: cast(value, "TIMESTAMP"),
+    },
 }
 """Functions that cast a value and never fail, by the target type and the type of the value.
 
@@ -433,6 +448,7 @@ POSTGRESQL: Final = Dialect(
         sql.Sub: _subtract,
         sql.Mul: _multiply,
         sql.Div: _divide,
+        sql.IntDiv: _divide_integers,
         sql.Mod: _modulo,
         sql.Cast: _cast,
         sql.TryCast: _try_cast,
@@ -458,6 +474,7 @@ POSTGRESQL: Final = Dialect(
         "DAYOFYEAR": _date_part("DOY"),
         "WEEK": _date_part("WEEK"),
         "ISOYEAR": _date_part("ISOYEAR"),
+        "EPOCH_US": _microseconds,
         "TO_MONTHS": lambda node: call("MAKE_INTERVAL", number(0), *node.expressions),
         "DATE_TRUNC": _truncate_date,
         "LOWER": _change_case("LOWER"),

@@ -13,7 +13,7 @@ from typing import Any, Final
 import psycopg
 from sqlglot import expressions as sql
 
-from confide.declare import Column, Date, Int, Kind
+from confide.declare import Column, Date, Int, Kind, Timestamp
 from confide.engines.postgres.arithmetic import MAX_DOUBLE
 from confide.engines.sql import dialect
 from confide.engines.sql.builders import (
@@ -41,6 +41,7 @@ __all__ = [
     "text_to_date",
     "text_to_double",
     "text_to_integer",
+    "text_to_timestamp",
 ]
 
 MAX_INT64: Final = 2**63 - 1
@@ -127,6 +128,11 @@ def text_to_date(text: Sql) -> Sql:
         ),
         (_fits(text, f"^{BLANK}[eE][pP][oO][cC][hH]{BLANK}$"), _date_literal("1970-01-01")),
     )
+
+
+def text_to_timestamp(text: Sql) -> Sql:
+    """Return the timestamp that a string in the form of ISO 8601 represents."""
+    return case(_is_valid(text, "timestamp"), cast(text.copy(), "TIMESTAMP"))
 
 
 def _date_part(text: Sql, group: int, width: int) -> Sql:
@@ -334,6 +340,10 @@ def convert(stored: PostgresColumn, declared: Column | None = None) -> tuple[Sql
     value, kind = column(stored.name), stored.kind or Kind.TEXT
     if stored.base == "numeric" and isinstance(declared, Int):
         return _nearest_integer(value, declared), Kind.INT
+    if stored.base in TIMES and isinstance(declared, Timestamp):
+        zone = sql.Literal.string("UTC")
+        is_local = stored.base == "timestamp"
+        return value if is_local else sql.AtTimeZone(this=value, zone=zone), Kind.TIMESTAMP
     if stored.base in TIMES and not isinstance(declared, Date | None):
         return _as_bytewise(value), Kind.TEXT
     return READERS.get(stored.base, BY_KIND[kind])(value), kind

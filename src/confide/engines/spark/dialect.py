@@ -78,6 +78,12 @@ def _matches(text: Sql, pattern: str) -> Sql:
     return sql.RegexpLike(this=text, expression=_string(pattern.replace(")*", ")*+")))
 
 
+def _match_to_the_end(node: Any) -> Sql:
+    """Return a match whose end is that of the string; in Java, a line break may follow a $."""
+    pattern = node.expression.name.removesuffix("$")
+    return sql.RegexpLike(this=node.this, expression=_string(rf"{pattern}\z"))
+
+
 def _replaced(text: Sql, pattern: str, other: str) -> Sql:
     return call("REGEXP_REPLACE", text, _string(pattern), _string(other))
 
@@ -105,7 +111,7 @@ def _try_cast(node: Any) -> Sql | None:
     if is_double(value) and kind in WRITERS:
         return WRITERS[kind](value)
     # Spark rejects a cast between dates and numbers before it reads a row.
-    is_impossible = T.DATE in (kind, type_of(value)) and kind is not T.VARCHAR
+    is_impossible = T.DATE in (kind, type_of(value)) and kind not in (T.VARCHAR, T.TIMESTAMP)
     return sql.Cast(this=sql.Null() if is_impossible else value, to=node.to)
 
 
@@ -210,6 +216,7 @@ READERS: Final[dict[Any, Callable[[Sql], Sql]]] = {
     T.DOUBLE: _text_to_double,
     T.BOOLEAN: parse_boolean,
     T.DATE: _text_to_date,
+    T.TIMESTAMP: lambda text: spark_cast(text, "TIMESTAMP"),
 }
 """Casts of strings, by the target type."""
 WRITERS: Final[dict[Any, Callable[[Sql], Sql]]] = {
@@ -348,6 +355,12 @@ def _without_materialized(node: Any) -> None:
     node.set("materialized", None)
 
 
+def _divide_integers(node: Any) -> Sql:
+    """Return a quotient of integers without its fraction, computed in decimals."""
+    exact = spark_cast(node.this, "DECIMAL(20, 0)")
+    return spark_cast(sql.Paren(this=sql.Div(this=exact, expression=node.expression)), "BIGINT")
+
+
 def _date_part(name: str, first: int = 0) -> Callable[[Any], Sql]:
     def write(node: Any) -> Sql:
         part = spark_cast(call(name, *node.expressions), "BIGINT")
@@ -366,8 +379,10 @@ SPARK: Final = Dialect(
         sql.Cast: _cast,
         sql.TryCast: _try_cast,
         sql.Sub: _subtract_dates,
+        sql.IntDiv: _divide_integers,
         sql.Sum: _sum,
         sql.Like: _like,
+        sql.RegexpLike: _match_to_the_end,
         sql.BitwiseRightShift: _parenthesized,
         sql.BitwiseOr: _text_digit,
         sql.BitwiseXor: _parenthesized,
@@ -401,6 +416,7 @@ SPARK: Final = Dialect(
         "ISOYEAR": lambda node: spark_cast(
             call("DATE_PART", _string("YEAROFWEEK"), *node.expressions), "BIGINT"
         ),
+        "EPOCH_US": _rename("UNIX_MICROS"),
         "TO_MONTHS": lambda node: call(
             "MAKE_YM_INTERVAL", sql.Literal.number("0"), *node.expressions
         ),

@@ -74,6 +74,7 @@ TYPES: Final = {
     Kind.TEXT: "STRING",
     Kind.BOOL: "BOOLEAN",
     Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP",
 }
 ADVICE: Final = (
     ("TableAltered", "A table was altered since it was opened. Open the declaration again."),
@@ -327,7 +328,8 @@ def _read_column(source: str, name: str, stored: Any, declared: Column) -> tuple
     type_name = stored.typeName()
     value: Sql = column(name)
     if type_name in TIMES:
-        kind = Kind.DATE if declared.kind is Kind.DATE else Kind.TEXT
+        is_time = declared.kind in (Kind.DATE, Kind.TIMESTAMP)
+        kind: Kind = declared.kind if is_time else Kind.TEXT
     elif type_name in KINDS:
         kind = KINDS[type_name]
     else:

@@ -5,12 +5,13 @@ have only one parent and must be copied to be used again.
 """
 
 from collections.abc import Collection, Iterable
-from datetime import date
+from datetime import date, datetime
 from typing import Final
 
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
+from confide.declare.columns import to_milliseconds
 
 __all__ = [
     "TYPES",
@@ -33,6 +34,7 @@ __all__ = [
     "prune_columns",
     "select",
     "table",
+    "timestamp_literal",
     "try_cast",
     "typed",
     "unit_column",
@@ -46,12 +48,14 @@ TYPES: Final = {
     Kind.TEXT: "VARCHAR",
     Kind.BOOL: "BOOLEAN",
     Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP",
 }
 SQL_TYPES: Final = {
     "BIGINT": sql.DataType.Type.BIGINT,
     "BOOLEAN": sql.DataType.Type.BOOLEAN,
     "DATE": sql.DataType.Type.DATE,
     "DOUBLE": sql.DataType.Type.DOUBLE,
+    "TIMESTAMP": sql.DataType.Type.TIMESTAMP,
     "INTEGER": sql.DataType.Type.INT,
     "UTINYINT": sql.DataType.Type.UTINYINT,
     "VARCHAR": sql.DataType.Type.VARCHAR,
@@ -125,6 +129,8 @@ def literal(value: object) -> Sql:
             return sql.Boolean(this=value)
         case int() | float():
             return number(value)
+        case datetime():
+            return cast(number(to_milliseconds(value)), "BIGINT")
         case date():
             day = sql.Literal.string(value.isoformat())
             return cast(day, "DATE")
@@ -183,6 +189,11 @@ def _quoted(name: str) -> sql.Identifier:
 def unit_column(alias: str | None = None) -> sql.Column:
     """Return the column that holds the privacy unit."""
     return column(UNIT, alias)
+
+
+def timestamp_literal(value: datetime) -> Sql:
+    """Return a timestamp as stored values are compared with it."""
+    return cast(sql.Literal.string(value.isoformat(" ")), "TIMESTAMP")
 
 
 def label(value: Sql, name: str) -> Sql:

@@ -62,7 +62,7 @@ CALL_TYPES: Final = {
     **dict.fromkeys(("ASIN", "ACOS", "ATAN", "ATAN2"), T.DOUBLE),
     **dict.fromkeys(("LOWER", "UPPER", "SUBSTR", "REPLACE", "SPLIT_PART"), T.VARCHAR),
     **dict.fromkeys(("TRIM", "LTRIM", "RTRIM"), T.VARCHAR),
-    **dict.fromkeys(("STRPOS", "WEEK", "DAYOFYEAR", "ISOYEAR"), T.BIGINT),
+    **dict.fromkeys(("STRPOS", "WEEK", "DAYOFYEAR", "ISOYEAR", "EPOCH_US"), T.BIGINT),
     **dict.fromkeys(("ISFINITE",), T.BOOLEAN),
     "DATE_TRUNC": T.DATE,
 }
@@ -183,6 +183,8 @@ def _infer(node: Sql) -> sql.DataType | None:
             kind = T.BIGINT
         case sql.Div():
             kind = T.DOUBLE
+        case sql.IntDiv():
+            kind = T.BIGINT
         case sql.Count():
             kind = T.BIGINT
         case sql.Anonymous() if node.name in CALL_TYPES:

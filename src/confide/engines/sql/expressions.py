@@ -15,6 +15,7 @@ from typing import Final
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
+from confide.declare.columns import MAX_MILLISECONDS, MIN_MILLISECONDS
 from confide.engines.sql.builders import (
     TYPES,
     Sql,
@@ -29,7 +30,7 @@ from confide.engines.sql.builders import (
     typed,
     valid_date,
 )
-from confide.expressions.calendar import spell_date
+from confide.expressions.date_formats import spell_date
 from confide.expressions.functions import Function
 from confide.expressions.tree import AggregateCall, Call, Column, Expression, Key, Literal
 from confide.plan.range_analysis import Range, RangeAnalysis
@@ -87,14 +88,15 @@ class Emitter:
 
     def _column(self, expression: Expression, name: str, table: str | None = None) -> Sql:
         found = sql.column(name, table=table, quoted=True)
-        is_exact = expression.kind is not Kind.INT or _is_exactas_double(
+        is_exact = expression.kind is not Kind.INT or _is_exact_as_double(
             self.finder.find(expression)
         )
-        return typed(found, expression.kind) if is_exact else found
+        kind = Kind.INT if expression.kind is Kind.TIMESTAMP else expression.kind
+        return typed(found, kind) if is_exact else found
 
     def _call(self, expression: Call, function: F, arguments: tuple[Expression, ...]) -> Sql:
         found = self.finder.find(expression)
-        as_doubles = expression.kind is Kind.FLOAT or not _is_exactas_double(found)
+        as_doubles = expression.kind is Kind.FLOAT or not _is_exact_as_double(found)
         parts = [self.emit(argument) for argument in arguments]
         if function in LENGTHENING_FUNCTIONS:
             parts = [
@@ -175,7 +177,7 @@ def _clamped_position(argument: Expression) -> Sql:
     )
 
 
-def _is_exactas_double(found: Range) -> bool:
+def _is_exact_as_double(found: Range) -> bool:
     return found.is_bounded and found.largest <= SAFE_INT
 
 
@@ -257,6 +259,13 @@ def _add_months(parts: Args) -> Sql:
     moved = sql.Sub(this=target, expression=sql.Paren(this=month.copy()))
     later = sql.Add(this=day, expression=call("TO_MONTHS", cast(sql.Paren(this=moved), "INTEGER")))
     return valid_date(cast(sql.Paren(this=later), "DATE"))
+
+
+def _valid_milliseconds(parts: Args) -> Sql:
+    """Return milliseconds since 1970, or NULL outside years 1 to 9999, as for dates."""
+    moved = _limited(parts[0], MIN_MILLISECONDS - 1, MAX_MILLISECONDS + 1)
+    inside = sql.Nullif(this=moved, expression=number(MIN_MILLISECONDS - 1))
+    return cast(sql.Nullif(this=inside, expression=number(MAX_MILLISECONDS + 1)), "BIGINT")
 
 
 def _concatenated(parts: Args) -> Sql:
@@ -384,6 +393,8 @@ RULES: Final[dict[F, Callable[[Args], Sql]]] = {
     F.ADD_DAYS: _add_days,
     F.ADD_MONTHS: _add_months,
     F.STRFTIME: _function_call("STRFTIME"),
+    F.EPOCH_MS: lambda parts: parts[0],  # engines hold timestamps as milliseconds since 1970
+    F.FROM_EPOCH_MS: _valid_milliseconds,
     F.LOWER: _function_call("LOWER"),
     F.UPPER: _function_call("UPPER"),
     F.LENGTH: _function_call("LENGTH"),

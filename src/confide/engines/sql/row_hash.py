@@ -199,7 +199,7 @@ def _try_integer(value: Sql) -> Sql:
 def _digits(value: Sql, kind: Kind | None) -> list[Sql]:
     """Return the digits of a value, integers from 0 to 2^31 - 1; they are NULL for NULL."""
     match kind:
-        case Kind.INT:
+        case Kind.INT | Kind.TIMESTAMP:
             found = [_fold(cast(value, "BIGINT"))]
         case Kind.BOOL:
             no = sql.If(this=sql.Not(this=value.copy()), true=number(0))

@@ -12,7 +12,19 @@ from typing import Final, assert_never
 from sqlglot import expressions as sql
 
 from confide.aggregates import UnitForm, function_of
-from confide.declare import Bool, Catalog, Category, Column, Date, Float, Int, Kind, Table, Text
+from confide.declare import (
+    Bool,
+    Catalog,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Kind,
+    Table,
+    Text,
+    Timestamp,
+)
 from confide.engines.sql.builders import (
     TYPES,
     UNIT,
@@ -32,6 +44,7 @@ from confide.engines.sql.builders import (
     number,
     select,
     table,
+    timestamp_literal,
     try_cast,
     typed,
     unit_column,
@@ -40,7 +53,12 @@ from confide.engines.sql.builders import (
 )
 from confide.engines.sql.contribution_bounding import bound_contributions
 from confide.engines.sql.expressions import Emitter
-from confide.engines.sql.stored_values import as_boolean, as_listed, as_listed_integer
+from confide.engines.sql.stored_values import (
+    as_boolean,
+    as_iso_timestamp,
+    as_listed,
+    as_listed_integer,
+)
 from confide.engines.sql.summands import exact_sum, summand
 from confide.errors import BadDeclaration
 from confide.expressions.tree import AggregateCall
@@ -367,7 +385,9 @@ def _stored(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
     return try_cast(raw, TYPES[declared.kind])
 
 
-def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
+def _clipped(  # noqa: PLR0911  # one for each type
+    declared: Column, raw: Sql, stored: Kind | None
+) -> Sql:
     """Return a raw value as declared: clipped to its bounds, or NULL if its list lacks it."""
     match declared:
         case Int(low=low, high=high):
@@ -379,6 +399,11 @@ def _clipped(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
             return listed if declared.kind is Kind.INT else as_listed(listed, declared)
         case Date(low=first, high=last):
             return clamp_to(try_cast(raw, "DATE"), literal(first), literal(last))
+        case Timestamp(low=low, high=high):
+            ends = map(timestamp_literal, (low, high))
+            text = as_iso_timestamp(raw) if stored is Kind.TEXT else raw
+            count = call("EPOCH_US", clamp_to(try_cast(text, "TIMESTAMP"), *ends))
+            return sql.Paren(this=sql.IntDiv(this=count, expression=number(1_000)))
         case Bool():
             return as_boolean(raw, stored)
         case Text(max_length=length):

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from sqlglot import expressions as sql
 
 from confide.declare import Category, Kind
+from confide.declare.columns import from_milliseconds
 from confide.engines.protocol import Groups
 from confide.engines.sql.builders import (
     UNIT,
@@ -129,10 +130,14 @@ def small_keys(measurement: Measurement) -> list[str]:
 def decode_keys(found: Mapping[Keys, T], measurement: Measurement) -> dict[Keys, T]:
     """Return the results of a statement by group, with declared strings instead of positions."""
     lists = {index: _strings(declared) for index, declared in _find_coded(measurement).items()}
-    if not lists:
+    keys_of = enumerate(measurement.query.keys)
+    timestamps = {index for index, key in keys_of if key.kind is Kind.TIMESTAMP}
+    if not lists and not timestamps:
         return dict(found)
 
     def name(index: int, value: Any) -> Value:
+        if value is not None and index in timestamps:
+            return from_milliseconds(int(value))
         is_coded = index in lists and value is not None
         named: Value = lists[index][value] if is_coded else value
         return named

@@ -23,10 +23,23 @@ from confide.engines.sql.builders import (
     without_nan,
 )
 
-__all__ = ["as_boolean", "as_comparable", "as_enum", "as_listed", "as_listed_integer", "enum_lists"]
+__all__ = [
+    "as_boolean",
+    "as_comparable",
+    "as_enum",
+    "as_iso_timestamp",
+    "as_listed",
+    "as_listed_integer",
+    "enum_lists",
+]
 
 INTEGER: Final = re.compile(r"0|-?[1-9][0-9]*")
 """An integer as engines write it."""
+ISO_TIMESTAMP: Final = (
+    "^([1-9][0-9]{3}|0[1-9][0-9]{2}|00[1-9][0-9]|000[1-9])-[0-9]{2}-[0-9]{2}"
+    "([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{1,6})?)?)?$"
+)
+"""A date and perhaps a time of day, in the form of ISO 8601 and without a time zone."""
 ZERO, MINUS_ZERO = "0", "-0"
 
 
@@ -45,6 +58,15 @@ def as_boolean(raw: Sql, stored: Kind | None) -> Sql:
     ]
     read = sql.Case(this=try_cast(raw.copy(), "DOUBLE"), ifs=flags)
     return call("COALESCE", try_cast(raw, "BOOLEAN"), read)
+
+
+def as_iso_timestamp(text: Sql) -> Sql:
+    """Return a string if it is a timestamp in the form of ISO 8601, else NULL.
+
+    Engines know other forms too, each its own ones, and some depend on a time zone.
+    """
+    is_iso = sql.RegexpLike(this=text, expression=sql.Literal.string(ISO_TIMESTAMP))
+    return case(is_iso, text.copy())
 
 
 def as_listed_integer(raw: Sql, declared: Category, stored: Kind | None) -> Sql:

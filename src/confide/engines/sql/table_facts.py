@@ -116,7 +116,7 @@ READABLE: Final[Mapping[Kind | None, tuple[Kind, ...]]] = MappingProxyType(
         Kind.INT: NUMERIC,
         Kind.FLOAT: NUMERIC,
         Kind.BOOL: NUMERIC,
-        Kind.DATE: (Kind.DATE, Kind.TEXT),
+        Kind.DATE: (Kind.DATE, Kind.TIMESTAMP, Kind.TEXT),
         Kind.TEXT: tuple(Kind),
         None: (Kind.TEXT,),
     }

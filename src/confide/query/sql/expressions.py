@@ -112,6 +112,7 @@ AGGREGATE_NODES: Final = (
 )
 PREDICATES: Final = (exp.Predicate, exp.Not, exp.Connector, exp.In, exp.Between, exp.Is)
 SUBQUERY_PREDICATES: Final = (exp.SubqueryPredicate,)
+MILLISECOND_SCALE: Final = 3
 WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
@@ -315,7 +316,15 @@ def _read_cast(node: exp.Expr, context: Context) -> Expression:
     if function is None:  # check before the arguments of DECIMAL(10, 2)
         raise UnsupportedQuery(CAST_ADVICE)
     context.statement.expect(node.args["to"], "this")
-    return make_call(function, read_expression(node.this, context))
+    return build_call(function, read_expression(node.this, context))
+
+
+def _read_milliseconds(node: exp.Expr, context: Context) -> Expression:
+    """Convert EPOCH_MS, which the parser reads as a time in units of 10^-3 seconds."""
+    context.statement.expect(node, "this", "scale")
+    if read_integer(node.args.get("scale") or node) != MILLISECOND_SCALE:
+        raise UnsupportedQuery(explain_refusal(node))
+    return build_call(Shorthand.EPOCH_MS, read_expression(node.this, context))
 
 
 def _read_word(node: exp.Expr) -> str:
@@ -433,6 +442,7 @@ READERS: Final[dict[type[exp.Expr], Reader]] = {
     exp.DateAdd: _read_later,
     exp.DateDiff: _read_difference,
     exp.Extract: _read_extract,
+    exp.UnixToTime: _read_milliseconds,
     **dict.fromkeys(PART_NODES, _read_part),
     exp.DateTrunc: _read_truncation,
     exp.TimestampTrunc: _read_truncation,

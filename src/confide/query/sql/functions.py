@@ -104,7 +104,7 @@ DIALECT_ARGUMENTS: Final[dict[type[exp.Expr], tuple[str, ...]]] = {
     exp.Greatest: ("ignore_nulls",),
 }
 TRIM_FUNCTIONS: Final = {"": F.TRIM, "BOTH": F.TRIM, "LEADING": F.LTRIM, "TRAILING": F.RTRIM}
-CASTS: Final = {
+CASTS: Final[dict[exp.DType, Function | Shorthand]] = {
     exp.DType.INT: F.TO_INT,
     exp.DType.BIGINT: F.TO_INT,
     exp.DType.DOUBLE: F.TO_FLOAT,
@@ -113,14 +113,19 @@ CASTS: Final = {
     exp.DType.VARCHAR: F.TO_TEXT,
     exp.DType.BOOLEAN: F.TO_BOOL,
     exp.DType.DATE: F.TO_DATE,
+    exp.DType.TIMESTAMP: S.TO_TIMESTAMP,
+    exp.DType.TIMESTAMPNTZ: S.TO_TIMESTAMP,
 }
 CAST_ADVICE: Final = (
-    "Values can be cast only to BIGINT, DOUBLE, VARCHAR, BOOLEAN, or DATE. For DECIMAL, NUMERIC, "
-    "and other numbers, use DOUBLE, or `ROUND(x, 2)` to round."
+    "Values can be cast only to BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE, or TIMESTAMP. For "
+    "DECIMAL, NUMERIC, and other numbers, use DOUBLE, or `ROUND(x, 2)` to round."
 )
 PART_NODES: Final[dict[type[exp.Expr], str]] = {
     exp.DayOfWeekIso: "isodow",
     exp.TimeToUnix: "epoch",
+    exp.Hour: "hour",
+    exp.Minute: "minute",
+    exp.Second: "second",
 }
 """Date functions with nodes of their own, and the name of the part that each extracts."""
 PART_CALLS: Final = frozenset({"ISOYEAR", "WEEKDAY", "DECADE", "CENTURY", "MILLENNIUM", "YEARWEEK"})
