@@ -237,7 +237,7 @@ async def stored_answer(
 
 @router.get("/budget")
 async def budget(request: Request, caller: SignedIn, service: CurrentService) -> HTMLResponse:
-    """Show the remaining budget, its history, and spending: of everyone for the owner."""
+    """Show the remaining budget, its history, and spending: the owner sees everyone's."""
 
     def work() -> HTMLResponse:
         state = service.budget(caller)
