@@ -180,6 +180,17 @@ def test_an_incomplete_line_is_skipped(tmp_path: Path) -> None:
     assert Mark("mine", 2, "b", "A") == anchor.newest()
 
 
+def test_an_incomplete_first_line_is_not_a_mark(tmp_path: Path) -> None:
+    """After a crash that cut the first mark short, the next opening writes it again."""
+    path = tmp_path / "anchor.log"
+    path.write_text('{"ledger": "mine", "rec', encoding="utf-8")
+    anchor = LogAnchor(path)
+
+    assert anchor.newest() is None
+    anchor.start(Mark("mine", 1, "a", "A"))
+    assert Mark("mine", 1, "a", "A") == anchor.newest()
+
+
 def test_a_damaged_anchor_is_a_fault(tmp_path: Path) -> None:
     """An anchor without a readable mark is not treated as a new one."""
     for name, make in (("anchor", FileAnchor), ("anchor.log", LogAnchor)):

@@ -234,3 +234,13 @@ PARTS: Final = st.lists(st.text() | st.integers() | st.none() | st.booleans())
 def test_parts_are_written_as_json(parts: list[Any]) -> None:
     """A hash covers the text that json.dumps writes for its parts."""
     assert json.dumps(parts) == write_parts(parts)
+
+
+def test_a_first_read_on_a_cut_connection_is_retried(home: Home, postgres: Postgres) -> None:
+    """After a restart of the server, a read that starts the next query finds a new connection."""
+    ledger = home.open()
+    ledger.reserve(ask(), TENTH)
+    assert 1 == len(list(ledger.entries()))
+    cut(postgres, home)
+
+    assert 1 == len(list(ledger.entries()))

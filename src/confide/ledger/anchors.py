@@ -237,10 +237,12 @@ def _append_line(file: int, line: bytes) -> None:
 
 
 def _read_last_line(file: int) -> Mark | None:
-    """Return the mark in the last complete line, or None if the file is empty."""
+    """Return the mark in the last complete line, or None if no line was ever completed."""
     size = os.fstat(file).st_size
     length = min(size, 4_096)
     lines = os.pread(file, length, size - length).split(b"\n")
+    if length == size and len(lines) == 1 and lines[0].startswith(b"{"):
+        return None  # a crash in `start`: the first mark was not on disk, so nothing was shown
     complete = [line for line in lines[:-1] if line.startswith(b"{") and line.endswith(b"}")]
     if not complete and size:
         raise LedgerDamaged("The anchor contains no mark. Restore it, or configure a new anchor.")

@@ -41,8 +41,9 @@ from sqlalchemy import (
 )
 
 from confide.ledger.chain import AnchorRecord, AnswerRecord, Charge, Head, query_digest
-from confide.ledger.database import Conflict, PreparedStatement, RawConnection
+from confide.ledger.database import Conflict, PreparedStatement
 from confide.ledger.protocol import RESTORE, LedgerDamaged, QueryIdentity
+from confide.ledger.raw_connection import RawConnection
 from confide.ledger.schema import ANCHOR_RECORDS, ANSWERS, CHARGES, HAS_PURPOSE, HEAD, KEYS
 from confide.loss import UNITS
 

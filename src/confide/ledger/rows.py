@@ -19,7 +19,7 @@ from confide.ledger.chain import (
     query_digest,
 )
 from confide.ledger.changes import ANCHOR_NAMES, ANSWER_NAMES, CHARGE_NAMES, STATE, read_state
-from confide.ledger.database import PreparedStatement, RawConnection
+from confide.ledger.database import PreparedStatement
 from confide.ledger.limits import Spendings
 from confide.ledger.protocol import (
     RESTORE,
@@ -29,6 +29,7 @@ from confide.ledger.protocol import (
     key_in_use,
     refuse_relation,
 )
+from confide.ledger.raw_connection import RawConnection
 from confide.ledger.schema import ANCHOR_RECORDS, ANSWERS, CHARGES, HAS_PURPOSE, HEAD, KEYS, META
 
 __all__ = [

@@ -37,7 +37,7 @@ from confide.ledger.chain import (
     next_time,
     now,
 )
-from confide.ledger.database import Conflict, Database, RawConnection
+from confide.ledger.database import Conflict, Database
 from confide.ledger.limits import check_limits, compute_allowance
 from confide.ledger.protocol import (
     RESTORE,
@@ -57,6 +57,7 @@ from confide.ledger.protocol import (
     key_in_use,
     key_of_other_query,
 )
+from confide.ledger.raw_connection import RawConnection
 from confide.ledger.rows import write_relation
 from confide.ledger.verify import check_records, write_export
 from confide.loss import Filter, Share

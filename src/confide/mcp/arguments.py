@@ -95,13 +95,20 @@ Signed = Annotated[bool, Field(description="whether sums can be negative")]
 Watch = Annotated[int, Field(description="number of the session, from the tool watch")]
 
 
+ROWS: Final = frozenset({"rows", "intervals"})
+"""The fields of results whose names the analyst chose."""
+
+
 def show_percents(found: Any, *, down: bool = False) -> Any:
     """Return a result with its budget shares in percent, the format in which agents pass them.
 
     Costs are rounded up and the remaining budget is rounded down, to a millionth of a percent.
+    Rows of answers stay as they are: a column may have any name, also "share".
 
     >>> show_percents({"left": {"share": "9/40", "epsilon": 0.4}, "rows": [{"share": "9/40"}]})
     {'left': {'share': '22.5%', 'epsilon': 0.4}, 'rows': [{'share': '9/40'}]}
+    >>> show_percents({"rows": [{"share": "high", "epsilon": 3}]})
+    {'rows': [{'share': 'high', 'epsilon': 3}]}
     """
     match found:
         case list():
@@ -111,7 +118,10 @@ def show_percents(found: Any, *, down: bool = False) -> Any:
         case {"share": str(share), "entry": _, "question": _}:
             return {**found, "share": _percent(Fraction(share), down=down)}
         case dict():
-            return {name: show_percents(one, down=name == "left") for name, one in found.items()}
+            return {
+                name: one if name in ROWS else show_percents(one, down=name == "left")
+                for name, one in found.items()
+            }
         case _:
             return found
 
