@@ -1,7 +1,7 @@
 """Random blocks of units, and the results of the owner's estimator on them.
 
 The block of a unit is a function of the unit and a key that is drawn for the query. If each row is
-a different person, a block is drawn for each row.
+its own unit, a block is drawn for each row.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ WORKERS: Final = 4
 def write_blocks(
     reading: BlockReading, salt: str, key: str, unit_kind: Kind = Kind.TEXT
 ) -> sql.Select:
-    """Return the statement that selects the rows that count, with the block of their unit.
+    """Return the statement that selects the rows without NULL, with the block of their unit.
 
     The blocks follow from ``key``, and contribution bounding follows from ``salt``. If each row is
     a unit, the statement selects no blocks.
@@ -102,7 +102,10 @@ def compute_blocks(
 
 
 def _unboxed(values: NDArray[Any]) -> NDArray[Any]:
-    """Return an array of Python numbers or dates as a typed array; strings stay objects."""
+    """Return an array of Python numbers, Booleans, or dates as a typed array.
+
+    Strings stay objects.
+    """
     if values.dtype.kind != "O" or not len(values) or isinstance(values[0], str):
         return values
     is_date = isinstance(values[0], date)
@@ -147,7 +150,10 @@ def _digest(block: Block) -> bytes:
 
 
 def _compute(estimator: Estimator, part: Block, outputs: int) -> list[float]:
-    """Return the estimator's values for a block, NaN where it gives no finite number."""
+    """Return the estimator's values for a block, NaN where it gives no finite number.
+
+    All are NaN if the block is empty, or if the estimator fails or gives another number of values.
+    """
     nothing = [math.nan] * outputs
     if not len(part):
         return nothing

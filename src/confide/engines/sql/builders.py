@@ -66,7 +66,7 @@ Sql = sql.Expr
 
 
 def cast(value: Sql, type_name: str) -> Sql:
-    """Return a plain CAST; the caller must know from the value's range that it cannot fail."""
+    """Return a plain CAST; the caller must ensure that it cannot fail on any value."""
     return sql.Cast(this=value, to=sql.DataType(this=SQL_TYPES[type_name]))
 
 
@@ -105,8 +105,8 @@ def valid_date(value: Sql) -> Sql:
     """Return a date of the years 1 to 9999, or NULL for other dates and infinite ones.
 
     Engines also support dates outside this range, and infinite dates. Dates outside the range are
-    clamped to the day just before or just after it, and those two days become NULL. A NULL input
-    also becomes the day before, since GREATEST skips NULL, and so ends up NULL.
+    clamped to the day just before or just after it, and those two days become NULL. GREATEST skips
+    NULL, so NULL becomes the day before too, and then NULL again.
     """
     day = number(1)
     before, after = literal(date.min) - day, literal(date.max) + day

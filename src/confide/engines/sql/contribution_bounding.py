@@ -1,11 +1,13 @@
 """Contribution bounding by keyed hash, and rewrites of it for engines.
 
-The rule: order a unit's groups by their mark (a keyed hash, see `row_hash`) and then by their
-contents. Order the rows within a group in the same way. Keep the first groups, and of these the
-first rows. (If a unit may keep as many groups as rows, only rows are ordered.)
+The rule: order a unit's groups by their mark (a keyed hash, see `row_hash`) and then by their keys.
+Order the rows within a group by another keyed hash and then by their contents. Keep the first
+groups, and of their rows the first ones. (Without keys, or if a unit may keep as many groups as
+rows, order only rows, by their mark and then by their contents.)
 
-Window functions apply the rule. They sort rows, which is slow, so a filter first drops most of the
-rows that they would drop anyway: rows of large units whose marks exceed a bound.
+Window functions apply the rule. They sort rows, which is slow. So if the limit is low, a filter
+first drops most of the rows that they would drop anyway: rows of large units whose marks reach a
+bound.
 
 Statements are built in the form that is fastest on DuckDB. It reads rows twice (to find the bounds,
 and to drop rows by them), and ranks rows and groups in one pass. PostgreSQL reads rows once. So
@@ -106,16 +108,17 @@ def _large_units(heights: sql.Select, limit: int) -> sql.Select:
     """Return the units whose rows have ``limit`` or more of the rare levels, each with a bound.
 
     ``heights`` are the units and heights of all rows. The bound of a unit is a mark; rows with that
-    mark or a larger one can be dropped. Only rows of the lowest, rare levels are read for it: a
-    unit with many groups has some of these levels. Other units are not returned, and none of their
-    rows will be dropped.
+    mark or a larger one can be dropped. Bounds are computed only from rows of the lowest levels,
+    which are rare: a unit with many groups usually has enough of them. Units without a bound are
+    not returned, and none of their rows will be dropped.
 
     Claim: a unit has ``limit`` or more marks below its bound, no two of the same level.
-    Why:   let x be the integer with a bit for each level of the unit's rows (`LEVEL_MASK`). The
-           bound is the least mark of a higher level than the ``limit``-th lowest bit of x. To find
-           it, x & (x - 1) is x without its lowest bit. After ``limit`` - 1 such steps, that bit is
-           the lowest bit of x, or x is 0 if there is no such bit. XOR of x and x - 1 consists of
-           this bit and all lower positions; the number of its bits is the next higher level.
+    Why:   let x be the integer with a bit for each rare level of the unit's rows (`LEVEL_MASK`).
+           The bound is the least mark of a higher level than the ``limit``-th lowest bit of x. To
+           find it, x & (x - 1) is x without its lowest bit. After ``limit`` - 1 such steps, that
+           bit is the lowest bit of x, or x is 0 if there is no such bit. XOR of x and x - 1
+           consists of this bit and all lower positions; the number of its bits is the next higher
+           level.
     """
     levels = label(call("BIT_OR", level_of()), LEVEL_MASK)
     units = select([unit_column(), levels], nested(heights, MARKED_ROWS))
@@ -163,7 +166,7 @@ def _first_rows(source: sql.Select, contents: Sequence[str], limit: int) -> sql.
 def _first_groups(
     numbered: sql.Select, limits: ContributionBounds, keys: Sequence[str], parts: Sequence[str]
 ) -> sql.Select:
-    """Return the first groups of each unit, and of these the first rows.
+    """Return the rows of each unit's first groups, up to its limit of rows.
 
     Why: one ranking of a unit's rows suffices. Rows are ordered by group, so the rows of the first
          groups precede all others, and their ranks count no other rows.
@@ -190,17 +193,19 @@ def _first_groups(
 
 
 def _rank(function: str, order: Iterable[Sql]) -> Sql:
-    """Return a ranking function over the rows of each unit."""
+    """Return a ranking function over the rows of each unit, in an order with NULL last."""
     ranks = sql.Order(expressions=[sql.Ordered(this=part, nulls_first=False) for part in order])
     return sql.Window(this=call(function), partition_by=[unit_column()], order=ranks)
 
 
 def broadcast_large_units(statement: sql.Select) -> None:
-    """Add a hint that broadcasts the large units to every Spark task, which then drops rows itself.
+    """Add a hint that broadcasts the large units to every Spark task.
 
-    Why: the join is part of every statement; the hint only changes how it is executed. The rows of
-         a unit that the join drops depend on that unit's rows alone, even if rows change between
-         two reads. The ranks that follow enforce the limits in any case.
+    Each task then drops rows by itself.
+
+    Why: the hint only changes how the join is executed. Which rows of a unit the join drops depends
+         on that unit's rows alone, even if rows change between two reads. The ranks that follow
+         enforce the limits in any case.
     """
     for join in list(statement.find_all(sql.Join)):
         if join.kind == "ANTI" and isinstance(join.parent, sql.Select):

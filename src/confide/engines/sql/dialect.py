@@ -4,8 +4,8 @@ Statements are built once, as trees in the dialect of DuckDB. Where another engi
 semantics differ, a `Dialect` replaces single nodes of the finished tree, from the leaves up, and
 writes the result in the engine's dialect.
 
-The nodes that a rule returns are not translated again. So shared rules take the engine's function
-for literals of type double as an argument.
+The nodes that a rule returns are not translated again. So a shared rule that writes doubles takes
+the engine's function for such literals as an argument.
 
 The patterns match the strings that DuckDB can cast. Engines whose own casts accept other strings
 match these patterns first. Letters are ASCII, and whitespace is that of C, whatever the locale.
@@ -348,9 +348,10 @@ def round_double(value: Sql, digits: int, real: DoubleLiteral, cut: Callable[[Sq
     returns a double.
 
     Why: DuckDB multiplies by a power of ten, rounds, and divides again. If the product is too large
-         for a double, it returns the number unchanged. Rounding halves away from zero amounts to
-         adding the double next below one half and truncating: the sum, rounded by the processor,
-         reaches the next integer only if the fraction is one half or more.
+         for a double, it returns the number unchanged. To round a number of at least 0 with halves
+         away from zero, it suffices to add the double next below one half and to truncate. The sum,
+         rounded by the processor, reaches the next integer only if the fraction is one half or
+         more. For negative numbers, that double is subtracted.
     """
     if digits > 308:
         return value

@@ -94,7 +94,7 @@ class SqlEngine(ABC):
     _unit_kind: Kind
 
     def run(self, measurement: Measurement, hold: Hold) -> Sealed:
-        """Return the exact totals of each group found; ``hold`` proves that they are paid for."""
+        """Return the exact totals and histograms of the groups found; ``hold`` proves payment."""
         hold.use()
         keys = len(measurement.query.keys)
         with self._session():

@@ -2,8 +2,8 @@
 
 Integer arithmetic is exact where ranges prove that it stays within 2^53. Otherwise it is done in
 doubles (remainders in 64-bit integers), and the result is cast to a 64-bit integer or becomes NULL.
-Doubles stay finite: results that could be infinite or NaN become NULL. No text from the analyst is
-spliced into the SQL; literals become literal nodes.
+Doubles stay finite: an infinite result or NaN becomes NULL. No text from the analyst is spliced
+into the SQL; literals become literal nodes.
 """
 
 import math
@@ -49,7 +49,7 @@ OVERFLOWING: Final = frozenset(
 """Operations on integers whose results may need more than 64 bits."""
 MAX_ORDINAL: Final = date.max.toordinal()
 MAX_MONTH: Final = 12 * date.max.year + 13
-"""The month after the last one, as its year times 12 plus its number; the one before has 12."""
+"""January of the year 10000, as its year times 12 plus 1. December of the year 0 is 12."""
 MAX_POSITION: Final = 2**31 - 1
 F = Function
 Args = Sequence[Sql]
@@ -59,8 +59,8 @@ Args = Sequence[Sql]
 class Emitter:
     """Writes expressions over columns whose ranges are known.
 
-    ``named`` maps expressions computed in a subquery to their column names. Every function call in
-    it has type double.
+    ``named`` maps expressions computed in a subquery to their column names. The caller must map
+    only columns, and function calls of type double.
     """
 
     ranges: Ranges
@@ -121,7 +121,7 @@ class Emitter:
                     # would equal several integers in a join, and a cast of it could fail.
                     return try_cast(result, "BIGINT")
             elif function in OVERFLOWING:
-                result = typed(result, Kind.INT)  # for engines that may reorder operations
+                result = typed(result, Kind.INT)  # DuckDB then computes it in 128 bits
             return result if found.is_bounded else finite(result)
         return RULES[function](parts)
 
@@ -133,7 +133,7 @@ class Emitter:
                 return cast(sql.Null(), "VARCHAR")
 
     def _shorten(self, text: Sql, argument: Expression) -> Sql:
-        """Return a string that may be made longer, cut if its length is unknown.
+        """Return an operand of CONCAT or REPLACE, cut unless its length has a known bound.
 
         # Privacy: without a limit, a few long strings of one person could fill an engine's memory.
         """
@@ -160,7 +160,7 @@ def _literal(value: object) -> Sql:
 def _integer_literal(value: int) -> Sql:
     """Return a 64-bit integer literal, or NULL if it does not fit.
 
-    Front ends have already turned such integers into doubles.
+    NULL is only a safeguard: front ends have already turned larger integers into doubles.
 
     # Privacy: engines make small literals 32-bit, and their sums may overflow on only some rows.
     """
@@ -168,7 +168,10 @@ def _integer_literal(value: int) -> Sql:
 
 
 def _clamped_position(argument: Expression) -> Sql:
-    """Return a position in a string or a number of digits, clamped to what engines accept."""
+    """Return a string position or a number of digits, clamped to what engines accept.
+
+    It is NULL unless the argument is an integer literal.
+    """
     value = argument.value if isinstance(argument, Literal) else None
     return (
         number(max(-MAX_POSITION, min(value, MAX_POSITION)))
@@ -234,15 +237,16 @@ def _between_days(parts: Args) -> Sql:
 
 
 def _limited(value: Sql, low: int, high: int) -> Sql:
-    """Return a number within limits; NULL becomes the lower one."""
+    """Return a number clamped to [low, high]; NULL becomes ``low``."""
     return call("LEAST", call("GREATEST", value, number(low)), number(high))
 
 
 def _add_days(parts: Args) -> Sql:
     """Return a date moved by days, or NULL outside years 1 to 9999.
 
-    Why: the day's number is limited to one day beyond these years before it becomes a date again.
-         So no engine gets a date that it cannot hold, and NULL becomes a day before year 1.
+    Why: the day's number is clamped to at most one day beyond these years before it becomes a date
+         again, so every engine can represent that date. NULL becomes the day before year 1. Days
+         beyond these years finally become NULL.
     """
     day, count = _as_day(parts[0]), _limited(parts[1], -MAX_ORDINAL, MAX_ORDINAL)
     first = literal(date.min)
@@ -252,7 +256,10 @@ def _add_days(parts: Args) -> Sql:
 
 
 def _add_months(parts: Args) -> Sql:
-    """Return a date moved by months, at most to the end of a month, or NULL as for days."""
+    """Return a date moved by months, or NULL outside years 1 to 9999.
+
+    If the month that it is moved to lacks its day, it becomes the last day of that month.
+    """
     day, count = _as_day(parts[0]), _limited(parts[1], -MAX_ORDINAL, MAX_ORDINAL)
     month = call("YEAR", day.copy()) * number(12) + call("MONTH", day.copy())
     target = _limited(sql.Add(this=sql.Paren(this=month), expression=count), 12, MAX_MONTH)
@@ -276,12 +283,12 @@ def _concatenated(parts: Args) -> Sql:
 
 
 def _trimmed(name: str) -> Callable[[Args], Sql]:
-    """Return a rule that trims all characters that Unicode calls spaces, or those given."""
+    """Return a rule that trims the given characters, by default all that Unicode calls spaces."""
     return lambda parts: call(name, parts[0], *parts[1:] or [sql.Literal.string(SPACES)])
 
 
 def _to_integer(name: str) -> Callable[[Args], Sql]:
-    """Return a rule for FLOOR or CEIL, which give integers; beyond 64 bits, NULL."""
+    """Return a rule for FLOOR or CEIL, whose result is an integer, or NULL beyond 64 bits."""
     return lambda parts: try_cast(call(name, parts[0]), "BIGINT")
 
 
@@ -312,7 +319,7 @@ def _arc(name: str) -> Callable[[Args], Sql]:
 
 
 def _angle(parts: Args) -> Sql:
-    """Return ATAN2, which would distinguish the two zeros."""
+    """Return ATAN2 with -0.0 replaced by 0.0, because it distinguishes the two."""
     return call("ATAN2", *(_without_negative_zero(as_double(part)) for part in parts))
 
 
@@ -327,7 +334,8 @@ def _exp(parts: Args) -> Sql:
 def _modulo(a: Sql, b: Sql) -> Sql:
     """Return a remainder; dividing by -1 is replaced by dividing by 1.
 
-    # Privacy: -2^63 % -1 overflows on engines that compute the quotient, on the rows that reach it.
+    # Privacy: -2^63 % -1 overflows on engines that compute the quotient, so a query would fail if a
+    # row had these operands.
     """
     one, zero = cast(number(1), "BIGINT"), number(0)
     is_minus_one = sql.EQ(this=b, expression=number(-1))

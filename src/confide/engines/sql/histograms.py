@@ -64,14 +64,14 @@ def write_histogram(
 ) -> sql.Select:
     """Return the statement that counts the rows in each cell of each group.
 
-    It returns one row per group: the keys, and a list of integers, one for each cell with rows. An
-    integer is the number of rows times 2^20, plus the cell, so that both stay together. It fits in
-    64 bits for any realistic number of rows. ``unit`` is the kind of units, integers or strings.
-    ``has_enums`` states that the engine groups by small integers and ENUM values without hashing.
+    It returns one row per group: the keys, and a list of integers for the cells with rows. An
+    integer is a number of rows times 2^20, plus the cell, so that both stay together. It fits in 64
+    bits for any realistic number of rows. If a cell has several integers, their numbers of rows add
+    up. ``unit`` is the kind of units, integers or strings. ``has_enums`` states that the engine
+    groups by small integers and ENUM values without hashing.
 
-    Why: if values are likely dictionary-encoded (see `_is_dictionary_encoded`), NULL gets a cell
-         like other values. But COUNT ignores NULL, so such a cell may have no rows, and is left
-         out.
+    Why: if values are likely dictionary-encoded (see `_is_dictionary_encoded`), NULL gets the cell
+         of the lower bound. But COUNT ignores NULL. So a cell may have no rows, and is left out.
     """
     keys = [f"k{index}" for index in range(len(measurement.query.keys))]
     is_encoded = has_enums and _is_dictionary_encoded(measurement, histogram)
@@ -174,7 +174,11 @@ def _with_cells(
     has_enums: bool,
     is_encoded: bool,
 ) -> sql.Select:
-    """Return rows with the cells of their values, without the rows of undeclared NULL keys."""
+    """Return rows with the cells of their values.
+
+    If contributions are bounded or keys are undeclared, rows with an undeclared NULL key are left
+    out.
+    """
     keys = [f"k{index}" for index in range(len(measurement.query.keys))]
     cell = _cell(measurement, histogram, is_encoded=is_encoded)
     cell = cell if histogram.where is None else case(column("w"), cell)
@@ -205,7 +209,7 @@ def _value(histogram: HistogramCount, emitter: Emitter, *, is_encoded: bool) -> 
 def _cell(measurement: Measurement, histogram: HistogramCount, *, is_encoded: bool) -> Sql:
     """Return the cell of a value, an integer.
 
-    NULL stays NULL, except in a dictionary-encoded column, where it gets a cell too.
+    NULL stays NULL, except in a dictionary-encoded column, where it gets the lower bound's cell.
     """
     value: Sql = column(VALUE)
     match histogram.cells:

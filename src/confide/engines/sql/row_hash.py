@@ -1,18 +1,20 @@
 """Keyed hash of rows, equal on every engine.
 
 Contribution bounding keeps the rows of a unit that have the smallest hashes. Privacy requires only
-that the hash of a row depends on nothing but the row and the salt. For accuracy, no value should be
-favored over all units.
+that the hash of a row depends on nothing but the row and the salt. For accuracy, the hash should
+not favor the same value in every unit.
 
 The hash of a row is called its *mark*. It is computed in three steps:
 
 - Each value becomes one or two integers of 31 bits, its *digits*. All strings together have one.
-- The *number* of the row is a sum of the digits with secret multipliers, folded to 31 bits.
+- The *number* of the row is the sum of the digits, each times a secret multiplier, folded to 31
+  bits.
 - The *height* of the row is computed from the square of its number. The mark consists of the height
   in the upper bits, and the number in the lower 31 bits.
 
-The upper bits of a mark are its *level*, from 0 to 47. All steps add, multiply, shift, and mask
-63-bit integers in a fixed order, so one salt gives the same marks on every engine.
+The upper bits of a mark are its *level*, from 0 to 47. From the digits on, all steps add, multiply,
+shift, mask, and XOR 63-bit integers in a fixed order. So one salt gives the same marks on every
+engine.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -153,7 +155,7 @@ def number_rows(
     salt: str,
     small: Collection[str] = (),
 ) -> sql.Select:
-    """Return the rows, each with the number of its columns ``hashed``, which has 31 bits."""
+    """Return the rows, each with the 31-bit number of its columns ``hashed``; see `mark_rows`."""
     digits: list[Sql] = []
     named = list(hashed)
     texts = [name for name in named if kinds.get(name, Kind.TEXT) is Kind.TEXT]
@@ -241,9 +243,9 @@ def _text_digit(text: Sql) -> Sql:
     """Return the last 31 bits of the MD5 of a string's bytes.
 
     DuckDB's integer has the bytes of the digest in reverse order, so the last four are put back in
-    order here. The digest appears four times, but DuckDB's optimizer computes it once. No other
-    part of a statement has a bitwise OR, by which other engines find this expression, to replace it
-    with their own.
+    order here. The digest appears four times, but DuckDB's optimizer computes it once. Other
+    engines replace this expression with their own. They find it by its bitwise OR, since no other
+    part of a statement has one.
     """
     last, *others = (
         _bitwise_and(_shift_right(call(DIGEST, text.copy()), shift), number(bits))

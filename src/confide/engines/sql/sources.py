@@ -1,7 +1,7 @@
 """The FROM clause of statements: typed and clipped views of tables, joins, and per-unit subqueries.
 
-A *raw* table is a source as stored. Its view has the declared columns, in the types that queries
-know and clipped to their bounds, and the unit under the name `UNIT`.
+A *raw* table is a source as stored. Its view has columns in the types that queries know. The view
+of a private table has the declared columns, clipped to their bounds, and the unit as `UNIT`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -229,7 +229,8 @@ def view_of_private(
     ``raw`` is the name of the raw table, and ``unit`` the SQL of the unit, or None if the unit is
     the row. A row without a unit concerns no protected person, so it is left out. ``stored`` gives
     the kinds of the raw columns, which saves casts. Categories and numbers are also selected as
-    stored, because some statements compare them with their lists, or clip them, only later.
+    stored (see `_stored`), because some statements compare them with their lists, or clip them,
+    only later.
     """
     columns = [
         label(_clipped(kind, typed(column(name), stored.get(name)), stored.get(name)), name)
@@ -322,7 +323,7 @@ def raw_name(name: str) -> str:
 
 
 def stored_name(name: str) -> str:
-    """Return a view's name for a column as stored: neither clipped nor compared with its list."""
+    """Return a view's name for a column as stored (see `_stored`)."""
     return f"stored {name}"  # no declared name begins so
 
 
@@ -376,7 +377,11 @@ def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
 
 
 def _stored(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
-    """Return a raw value in the type of its declared column, neither clipped nor compared."""
+    """Return a raw value in the type of its declared column, not clipped or compared with its list.
+
+    There are two exceptions. An integer is compared with the list of its category. An integer that
+    is stored in another type is clipped to its bounds if it does not fit in 64 bits.
+    """
     # Privacy: if a file with other types replaces this one, no row may make a cast fail.
     if isinstance(declared, Int) and stored is not Kind.INT:
         return _as_integer(raw, declared.low, declared.high)

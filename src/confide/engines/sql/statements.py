@@ -1,9 +1,9 @@
 """Statements that compute totals by group key.
 
 A statement is built in layers, each a SELECT over the layer before. The first selects the rows that
-count: unit, group keys (``k0``, ...), and for each total its argument (``v0``, ...), condition
-(``w0``, ...), or step on a grid (``s0``, ...). The second computes *summands*: the integer that
-each row adds to each total (``t0``, ...). Contribution bounding and the sums follow.
+count: unit, group keys (``k0``, ...), and as far as a total needs them, its argument (``v0``, ...),
+condition (``w0``, ...), and step on a grid (``s0``, ...). The second computes *summands*: the
+integer that each row adds to each total (``t0``, ...). Contribution bounding and the sums follow.
 
 During contribution bounding, a key with few declared strings is *coded*: each string is represented
 by its position in the declared list, because integers are hashed and sorted faster than strings.
@@ -157,7 +157,7 @@ def _find_coded(measurement: Measurement) -> dict[int, Category]:
 
 
 def _categories(measurement: Measurement) -> dict[int, Category]:
-    """Return the keys that are columns of declared strings in a private table, as `_find_coded`."""
+    """Return the keys that are columns of declared strings in a private table, by position."""
     tables = private_tables(measurement.query.source, measurement.catalog)
     found: dict[int, Category] = {}
     for index, key in enumerate(measurement.query.keys):
@@ -221,9 +221,10 @@ def write_statement(
 
 
 def _only_counts_units(measurement: Measurement) -> bool:
-    """Return whether a query only counts units, which contribution bounding does not change.
+    """Return whether a query only counts units, without keys and conditions.
 
-    Why: bounding keeps at least one row of every unit, and one row is enough to count its unit.
+    Why: contribution bounding does not change such a count. It keeps at least one row of every
+         unit, and one row is enough to count its unit.
     """
     plain = (total.measure is Measure.UNITS and _is_plain(total) for total in measurement.totals)
     return measurement.has_unit and not measurement.query.keys and all(plain)
@@ -326,10 +327,10 @@ def _grouped(
 def _stored_keys(measurement: Measurement) -> dict[int, Category]:
     """Return the keys, by position, that are compared with their lists after grouping.
 
-    Why: undeclared strings count as NULL. So rows can be grouped by their stored strings first, and
-         then each group be renamed to its declared string or NULL, and groups of one name be added
-         up. Comparing a few groups is faster than comparing every row. Totals of several groups add
-         up, except numbers of units, since a unit in several groups must be counted once.
+    Why: undeclared strings count as NULL. So rows can first be grouped by their stored strings.
+         Each group is then renamed to its declared string or NULL, and groups of one name are added
+         up. Comparing a few groups is faster than comparing every row. Numbers of units do not add
+         up, since a unit in several groups must be counted once.
     """
     counts_units = any(total.measure is Measure.UNITS for total in measurement.totals)
     return {} if counts_units else find_stored(measurement)
@@ -417,7 +418,7 @@ def _stored_argument(total: Total, measurement: Measurement) -> Sql | None:
 
 
 def _added(rows: sql.Select, measurement: Measurement, keys: list[str]) -> sql.Select:
-    """Return the second layer: the unit, the keys, and each row's summands, integers or NULL."""
+    """Return the second layer: the unit, the keys, and each row's summands (see `_part`)."""
     unit = [unit_column()] if measurement.has_unit else []
     parts = [
         label(_part(measurement.totals[index], index, measurement), f"t{index}")
@@ -437,7 +438,7 @@ def _added(rows: sql.Select, measurement: Measurement, keys: list[str]) -> sql.S
 
 
 def _part(total: Total, index: int, measurement: Measurement) -> Sql:
-    """Return a row's summand for the total at a position."""
+    """Return a row's summand for the total at a position, NULL if the row does not count."""
     value = column(f"v{index}")
     part: Sql = number(1)
     if total.grid is not None and total.argument is not None:
@@ -466,7 +467,10 @@ def _steps(
 
 
 def _step_ends(total: Total, measurement: Measurement) -> tuple[int, int] | None:
-    """Return the bounds to which a double column's steps are clipped; None if its values are."""
+    """Return the bounds to which the steps of a double column are clipped.
+
+    Return None if its values are clipped instead, or if no view clips the argument.
+    """
     clipped, argument = _clipped_range(total, measurement), total.argument
     if clipped is None or total.grid is None or argument is None or argument.kind is not Kind.FLOAT:
         return None
@@ -474,7 +478,7 @@ def _step_ends(total: Total, measurement: Measurement) -> tuple[int, int] | None
 
 
 def _clipped_range(total: Total, measurement: Measurement) -> Range | None:
-    """Return the range to which a view clips a total's argument, a private column; else None."""
+    """Return the range to which a view clips a total's argument; None unless a private column."""
     match total.argument:
         case Column(table=alias, name=name) if alias in private_tables(
             measurement.query.source, measurement.catalog

@@ -46,8 +46,8 @@ ZERO, MINUS_ZERO = "0", "-0"
 def as_boolean(raw: Sql, stored: Kind | None) -> Sql:
     """Return a stored value as a Boolean, or NULL.
 
-    A stored number is true unless it is 0, and NULL if it is NaN. Text is read as DuckDB casts it,
-    or else as the number 0 or 1.
+    A stored number is true unless it is 0, and NULL if it is NaN. A string is read as DuckDB casts
+    it to a Boolean, or else as the number 0 or 1, such as 1.0.
     """
     if stored in (Kind.BOOL, Kind.INT):
         return try_cast(raw, "BOOLEAN")
@@ -93,7 +93,7 @@ def as_enum(text: Sql, declared: Category) -> Sql:
     """Return a declared string as an ENUM value, NULL for other strings.
 
     An ENUM value takes one byte if the list has up to 256 strings; a cast returns the string. A
-    cell such as 1.0 also represents the declared string 1.
+    cell such as 1.0 also represents the declared string 1, unless 1.0 is declared too.
     """
     listed = _listed(declared)
     return _try_enum(as_comparable(text, declared), listed) if listed else sql.Null()
@@ -123,7 +123,9 @@ def _listed(declared: Category) -> tuple[str, ...]:
 
 
 def _with_point(listed: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the declared integers with a decimal point, which 1.0 and 1.00 have without zeros.
+    """Return the declared integers with a decimal point, as 1.0 and 1.00 are without final zeros.
+
+    Integers that are also declared with decimals are left out. 0 is returned as -0 too.
 
     >>> _with_point(("A", "10", "007", "0", "2", "2.0"))
     ('10.', '0.', '-0.')

@@ -78,9 +78,10 @@ def zero_based_grid(grid: ValueGrid, kind: Kind | None) -> ZeroBasedGrid:
     """Return the grid on which the values of a column are summed fastest, perhaps ``grid`` itself.
 
     Why: integers x are summed unchanged: (x - center) / step is factor * x - shift, with integer
-         factor = 1 / step and shift = center / step. For doubles, one subtraction is saved: the
-         integer nearest to x / step is ``shift`` more than the integer nearest to
-         (x - center) / step. All these integers are at most 2^53, so doubles represent them.
+         factor = 1 / step and shift = center / step. For doubles, one subtraction is saved: an
+         integer nearest to x / step is ``shift`` more than an integer nearest to (x - center) /
+         step (in a tie, there are two). All these integers are at most 2^53 in size, so doubles
+         represent them.
     """
     rate, shift = 1 / grid.step, grid.center / grid.step
     if shift.denominator != 1:
@@ -106,9 +107,9 @@ def summand(value: Sql, grid: ValueGrid) -> Sql:
 
 
 def clipped_summand(value: Sql, kind: Kind, grid: ValueGrid, clipped: Range) -> Sql:
-    """Return `summand` for a value that a view has clipped to a range, without a second clamp.
+    """Return `summand` for a value that a view has clipped to a range.
 
-    If the range does not ensure that its steps stay on the grid, there is a second clamp.
+    There is a second clamp only if the range does not ensure that the steps stay on the grid.
 
     Why: integers of at most 54 bits are multiplied and subtracted exactly. For doubles, steps are
          nondecreasing in the value, even with rounding after each operation. So the steps of the
@@ -129,7 +130,7 @@ def clipped_summand(value: Sql, kind: Kind, grid: ValueGrid, clipped: Range) -> 
 
 
 def ends_within(grid: ValueGrid, clipped: Range) -> tuple[int, int] | None:
-    """Return the steps of a range's ends, as engines compute them; None if the grid lacks one."""
+    """Return the steps of a range's ends, as engines compute them; None if one is off the grid."""
     center, rate = float(grid.center), float(1 / grid.step)
     low, high = ((float(end) - center) * rate for end in (clipped.low, clipped.high))
     is_inside = grid.low - HALF < Fraction(low) and Fraction(high) < grid.high + HALF

@@ -100,7 +100,10 @@ class TableFacts:
         return tuple(listed) if len(rows) <= MAX_LISTED_VALUES else None
 
     def _end(self, end: type[sql.Min | sql.Max], name: str, column_name: str) -> int | float | None:
-        """Return the least or greatest value of a column; a date becomes its ordinal number."""
+        """Return the least or greatest value of a column; None if every value is NULL.
+
+        A date becomes its ordinal number.
+        """
         found: Any = self._single(sql.select(end(this=column(column_name))).from_(table(name)))
         return found.toordinal() if isinstance(found, date) else found
 
