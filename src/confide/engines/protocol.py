@@ -165,7 +165,7 @@ class Engine(Protocol):
         ...
 
     def run(self, measurement: Measurement, hold: Hold) -> Sealed:
-        """Return the exact totals of each group found; ``hold`` proves that they are paid for."""
+        """Return the exact totals and histograms of the groups found; ``hold`` proves payment."""
         ...
 
     def run_blocks(

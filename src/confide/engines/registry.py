@@ -28,7 +28,7 @@ BUILT_IN: Final = {
 
 ALIASES: Final = {"postgres": "postgresql", "sc": "spark"}
 EXTRAS: Final = {"postgresql": ("psycopg", "postgres"), "spark": ("pyspark", "spark")}
-"""For engines with a driver: the package that they need, and the extra of confide for it."""
+"""For engines with a driver: the driver's package, and the extra of confide that installs it."""
 
 
 @cache

@@ -208,7 +208,8 @@ class DuckDB(SqlEngine):
         """Make a source readable under its raw name.
 
         # Privacy: a CSV file is read once, here, where errors about malformed lines go to the
-        # owner. Its columns stay text until the view casts them, which cannot fail.
+        # owner. In a private table, its columns stay text until the view casts them, which cannot
+        # fail.
         """
         source = table.source
         try:
@@ -266,6 +267,8 @@ class DuckDB(SqlEngine):
 
     def _units(self, catalog: Catalog) -> dict[str, Sql | None]:
         """Return the SQL of each table's unit: integers if all tables store integers, else strings.
+
+        It is None if the unit is the row.
 
         # Privacy: three mistakes are avoided here. A cast that fails on one row would reveal
         # something about it. If NaN were a unit, all rows without an identifier would be one unit.
@@ -326,7 +329,7 @@ class DuckDB(SqlEngine):
         self._memory.run(lambda: self._connection.execute(text))
 
     def _read_cells(self, name: str, columns: Mapping[str, Kind]) -> None:
-        """Check that no cell of the raw table makes a query fail; see `files.read_cells`."""
+        """Check that no cell of these raw columns makes a query fail; see `files.read_cells`."""
         types = types_of(self._connection, raw_name(name), columns)
         try:
             read_cells(self._rows, (name, raw_name(name)), types, columns)
@@ -383,7 +386,7 @@ def check_unit(table: str, unit: str, stored: str) -> None:
 def _unit(name: str, found: str, unit_type: str) -> Sql:
     """Return the SQL of a unit as an integer or a string, which fails on no row.
 
-    ``found`` is its stored type. Not even a file that has replaced the source later makes it fail.
+    ``found`` is its stored type. It does not fail even if another file has replaced the source.
     """
     if unit_type == "BIGINT":
         return try_cast(column(name), unit_type)

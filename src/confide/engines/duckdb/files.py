@@ -1,8 +1,7 @@
-"""Files and DataFrames for DuckDB: their column types, and cells that it cannot read.
+"""Files and DataFrames for DuckDB: their column types, and cells that DuckDB cannot read.
 
-Some types can contain values that DuckDB cannot read: timestamps outside its range of years,
-strings that are not UTF-8, or broken JSON. A query of a column with such a cell would raise a
-fault.
+Some types can contain such cells: timestamps outside DuckDB's range of years, strings that are not
+UTF-8, or broken JSON. A query of a column with such a cell would raise a fault.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -52,9 +51,10 @@ CSV_RULES: Final = (
 
 
 def check_file(source: str | Path, base: str) -> None:
-    """Refuse a file that does not exist, or whose path looks like a pattern.
+    """Refuse a file that does not exist, or that exists but whose path looks like a pattern.
 
-    ``base`` describes what relative paths are relative to, for the message.
+    A pattern for several files is accepted. ``base`` states what relative paths are relative to,
+    for the message.
     """
     path = Path(source)
     exists = path.exists()
@@ -70,7 +70,10 @@ def check_file(source: str | Path, base: str) -> None:
 
 
 def list_files(source: str | Path) -> list[str]:
-    """Return the file at a path, or the files that match a pattern, sorted."""
+    """Return the file at a path, or the files that match a pattern, sorted.
+
+    If there are none, return the path.
+    """
     path = Path(source).resolve()
     root = Path(path.anchor)
     found = [] if path.exists() else sorted(root.glob(str(path.relative_to(root))))
@@ -132,7 +135,10 @@ def describe(connection: duckdb.DuckDBPyConnection, rows: Sql) -> list[tuple[Any
 
 
 def csv_options(*, as_text: bool) -> list[Sql]:
-    """Return fixed options for reading CSV, so that no row can change how other rows are read."""
+    """Return fixed options for reading CSV.
+
+    With ``as_text``, no row can change how other rows are read. Otherwise, DuckDB infers types.
+    """
     options: dict[str, Sql] = {
         "header": sql.true(),
         "delim": sql.Literal.string(","),
@@ -177,7 +183,7 @@ def read_cells(
 ) -> None:
     """Read every cell of the columns whose types can contain unreadable values.
 
-    ``run`` executes a statement. ``named`` is the name of a table and that of its raw table.
+    ``run`` executes a statement. ``named`` has the names of a table and of its raw table.
     ``types`` gives DuckDB's types of its columns, and ``columns`` the kinds to read them as.
 
     # Privacy: an error about one cell reveals something about its row, so it must not depend on a

@@ -2,8 +2,9 @@
 
 DuckDB has no timeout, but another thread can interrupt a statement. One thread of this process
 watches the statements of all connections. It sleeps until the first deadline, so a statement that
-ends in time costs an entry in a dictionary, but no wakeup. The function that runs after a fork
-keeps the imports of this module alive until the process ends, so the module does not import duckdb.
+ends in time costs an entry in a dictionary, but usually no wakeup. The function that runs after a
+fork keeps the imports of this module alive until the process ends, so the module does not import
+duckdb.
 """
 
 import os
@@ -51,7 +52,7 @@ class Watcher:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all statements; a forked process must, since it has only the forking thread."""
+        """Forget all statements and the thread, as a forked process must: it lacks the thread."""
         self._changed = threading.Condition(threading.Lock())
         self._running: dict[object, tuple[float, Interruptible]] = {}
         self._next_deadline = inf

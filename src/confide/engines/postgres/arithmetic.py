@@ -59,7 +59,7 @@ POWER_EXPONENTS: Final = (-744.4, 709.7827)
 """Between these products of an exponent and a logarithm, powers are neither zero nor infinite."""
 LARGE_EXPONENT: Final = 1e300
 SMALL_EXPONENT: Final = 1e-290
-"""A power with an exponent below this rounds to 1, whatever the base."""
+"""A power with an exponent below this in size rounds to 1, for every base except zero."""
 
 SMALL_ADDEND: Final = 1e290
 """Adding a smaller number to the largest double rounds to the largest double."""
@@ -73,8 +73,8 @@ RATE: Final = "rate"
 def bound(build: Callable[..., Sql], *operands: Sql, always: bool = False) -> Sql:
     """Return the expression that ``build`` makes of its operands, which it may use several times.
 
-    So that large operands are computed once, they become columns of a subquery with an OFFSET,
-    which PostgreSQL does not inline. With ``always``, small operands do too.
+    If an operand is large, all become columns of a subquery with an OFFSET, which PostgreSQL does
+    not inline, so that each is computed once. With ``always``, small operands do too.
     """
     if not always and all(_is_small(operand) for operand in operands):
         return sql.Paren(this=build(*operands))
@@ -120,9 +120,9 @@ def multiply(first: Sql, second: Sql) -> Sql:
 
     Why: the product overflows only if both factors are at least 1, and not if one is at most
          SAFE_MAX divided by the other. It vanishes only if both factors are less than 1, and the
-         exact product is at most 2^-1075. To test this, the smaller factor is scaled up by 2^537,
-         or both are if both are less than 2^-537, so that the tested product does not overflow or
-         vanish itself.
+         exact product is at most 2^-1075. To test this, the smaller factor is multiplied by 2^537;
+         if both factors are less than 2^-537, both are. So the tested product itself neither
+         overflows nor vanishes.
     """
     low, high = (
         _lower_bound(first) * _lower_bound(second),
@@ -322,8 +322,8 @@ def round_away(value: Sql, digits: int = 0) -> Sql:
     """Return a double rounded to ``digits`` decimal places, halves away from zero.
 
     Why: subtracting the integer part of a double is exact. For decimal places, the value is scaled
-         by a power of ten, rounded, and scaled back, as DuckDB does. If scaling overflows, the
-         result is the value itself. For places left of the decimal point (negative ``digits``), it
+         by a power of ten, rounded, and scaled back, as DuckDB does. If scaling could overflow, the
+         result is the value itself; with negative ``digits`` (places left of the decimal point), it
          is zero.
     """
     if digits == 0:
@@ -352,7 +352,10 @@ def _rounded_right(x: Sql, factor_size: float) -> Sql:
 
 
 def _rounded_left(x: Sql, factor_size: float | None) -> Sql:
-    """Return a double rounded to places left of the decimal point; None is a factor too large."""
+    """Return a double rounded to places left of the decimal point.
+
+    ``factor_size`` is None if the power of ten is too large for a double.
+    """
     zero = sql.Mul(this=x.copy(), expression=number(0.0))  # NULL stays NULL
     if factor_size is None:
         return zero

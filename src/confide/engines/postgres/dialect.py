@@ -115,7 +115,7 @@ def _weight(expression: Sql, weights_below: Weights) -> int:
 
 
 MAX_HASHED_LENGTH: Final = 2**22
-"""The number of characters that are hashed of each of several strings.
+"""The number of characters that are hashed of each string, if a row has several strings.
 
 A character has up to four bytes, so 64 such strings are a gigabyte, PostgreSQL's limit.
 """
@@ -169,7 +169,7 @@ MAX_POSITION: Final = 2**30
 UNCOLLATED: Final = (sql.Cast, sql.TryCast, sql.DataType, sql.Escape, sql.Interval)
 """Nodes whose string literals must not have a collation."""
 BOUNDS: Final = (-float(2**63), float(2**63))
-"""The range of 64-bit integers as doubles; it includes the first but not the second."""
+"""The bounds of 64-bit integers as doubles: the first is such an integer, the second is not."""
 
 
 def _add(node: sql.Add) -> Sql | None:

@@ -380,7 +380,7 @@ class PostgreSQL(SqlEngine):
                 raise TableAltered(f"{relation.schema}.{relation.name}")
 
     def _connect(self) -> "psycopg.Connection[Any]":
-        """Return a new connection, which is closed at the latest when the engine is."""
+        """Return a new connection, which is closed at the latest when the engine is deleted."""
         connection = connect(self._address)
         self._ending = weakref.finalize(self, connection.close)
         self._time_limit = GRACE

@@ -392,9 +392,9 @@ def _nearest_integer(value: Sql, declared: Int) -> Sql:
 
 
 def _to_double(value: Sql) -> Sql:
-    """Return the double nearest to a NUMERIC: infinite if it is too large, zero if too small.
+    """Return the double nearest to a NUMERIC: infinite if it is too large, zero below 1e-320.
 
-    PostgreSQL's own cast fails on such numbers.
+    PostgreSQL's own cast fails on numbers that are too large or too small for a double.
     """
     cases = [
         (sql.EQ(this=value.copy(), expression=_numeric("NaN")), "NaN"),

@@ -253,7 +253,10 @@ def _round(node: Any) -> Sql:
 
 
 def _like(node: Any) -> Sql:
-    """Return a LIKE without an escape character, as a regular expression that never backtracks.
+    """Return a LIKE without an escape character.
+
+    A pattern with several % becomes a regular expression that never backtracks, unless it has no _
+    and only % at its ends.
 
     # Privacy: Java tries every way to divide a string among several %. One person's long string
     # would take hours, and the time would reveal it.

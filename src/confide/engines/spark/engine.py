@@ -339,7 +339,7 @@ def _read_column(source: str, name: str, stored: Any, declared: Column) -> tuple
             "string, a Boolean, or a date instead."
         )
     if type_name == "decimal" and isinstance(declared, Int):
-        # A decimal rounds halves away from zero; later, halves would be rounded to even.
+        # ROUND of a decimal rounds halves away from zero; a later cast would round them to even.
         value = call("ROUND", value, sql.Literal.number("0"))
     return kind, spark_cast(value, TYPES[kind])
 

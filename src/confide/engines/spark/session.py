@@ -131,10 +131,10 @@ def open_session(sources: Mapping[str, SparkSource]) -> Any:
 
 
 def is_cheap_to_read(frame: Any) -> bool:
-    """Return whether a DataFrame reads only small files, so that reading it twice is cheap.
+    """Return whether a DataFrame reads only a small stored table, which is cheap to read twice.
 
     Its plan must give the same rows each time, and only select columns and filter rows. The full
-    size of the files counts, whatever columns are selected, because it limits the number of rows.
+    size of the table counts, whatever columns are selected, because it limits the number of rows.
     """
     plan = frame._jdf.queryExecution().optimizedPlan()  # noqa: SLF001  # no public API
     node = plan
@@ -209,7 +209,7 @@ class TimedSession:
             context.setLocalProperty(POOL, self.pool)
 
     def _interrupt(self, tag: str, found: "Future[T]") -> None:
-        """Cancel the jobs with a tag until ``found`` is set.
+        """Cancel the jobs with a tag until ``found`` is set, at most MAX_INTERRUPTS times.
 
         This is repeated, because a statement that Spark is still planning has no jobs yet.
         """
