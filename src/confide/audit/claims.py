@@ -52,12 +52,15 @@ class Claim:
     def disprove(self, above: float, below: float) -> float:
         """Return the smallest value consistent with P(S) >= ``above`` and Q(S) <= ``below``.
 
+        If the two bounds rule out no value, or this cannot be computed, return -infinity.
+
         Claim:   no mechanism with a smaller value and this failure has such an event S.
         Why:     for epsilon, the inequality itself. For mu, P and Q are each a mixture of two
                  distributions: an arbitrary one with weight ``failure``, and one that satisfies the
                  inequality without failure. Under the latter, S has a probability of at least
-                 P(S) - failure on the side of P, and at most Q(S) / (1 - failure) on the other.
-                 Solving the inequality for the value gives Phi^-1(first) - Phi^-1(second).
+                 first = P(S) - failure on the side of P, and of at most
+                 second = Q(S) / (1 - failure) on the side of Q. Solving the inequality for the
+                 value gives Phi^-1(first) - Phi^-1(second).
         Source:  [DR14] for epsilon, [DRS22] for mu.
         Checked: tests/audit/test_claims.py.
         """
@@ -77,7 +80,7 @@ class Claim:
 def claim_of(loss: Loss) -> Claim:
     """Return a loss as a claim that events can disprove.
 
-    If the loss has neither an epsilon nor a mu, the claim is its epsilon at delta = 0.001.
+    If the loss has neither a mu nor a finite epsilon, the claim is its epsilon at delta = 0.001.
     """
     core, failure = loss.core, float_above(loss.failure)
     if isinstance(core, GaussianLoss):

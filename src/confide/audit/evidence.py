@@ -48,7 +48,7 @@ __all__ = [
 
 MAX_STEPS: Final = 30
 TOLERANCE: Final = 0.01
-"""Tolerance for the tail probability, as a difference of normal quantiles."""
+"""The gap in normal quantiles (see `_gap`) at which the search for a bound stops."""
 
 PRECISION_BITS: Final = 64
 MAX_SUM_TERMS: Final = 4_096
@@ -69,16 +69,17 @@ def lower_bound(hits: int, trials: int, level: float) -> float:
     Why:     at the returned p, ``hits`` or more successes have probability at most ``level``, and
              that probability increases with p. So if p exceeds the true probability, then under the
              true probability, ``hits`` or more successes have probability at most ``level``. The
-             numbers of hits for which this is so form an upper tail, and the tail as a whole has
-             probability at most ``level``. The code rounds tail probabilities up, and accepts p
-             only if the result is at most ``level``.
+             hit counts whose bound exceeds the true probability are all counts from some number
+             up, so together they have probability at most ``level``. The code rounds tail
+             probabilities up, and accepts p only if the result is at most ``level``.
     Source:  [CP34].
     Checked: tests/audit/test_confidence_bounds.py (exact false-alarm rates, known closed forms).
     """
     _check_counts(hits, trials, level)
     if not hits:
         return 0.0
-    # Log-odds: ``inside`` becomes an accepted bound, and ``outside`` stays above all accepted ones.
+    # Log-odds: after the first loop, ``inside`` is accepted, and ``outside`` is the lowest value
+    # that was not. ``short`` and ``over`` are their gaps.
     outside = math.log((hits + 0.5) / (trials - hits + 0.5))
     inside, over, width = outside, 1.0, 4 / math.sqrt(trials)
     while (short := _gap(inside, hits, trials, level)) > 0:
@@ -115,7 +116,7 @@ def _check_counts(hits: int, trials: int, level: float) -> None:
 
 
 def _gap(log_odds: float, hits: int, trials: int, level: float) -> float:
-    """Return the tail probability minus ``level``, as a difference of normal quantiles.
+    """Return the normal quantile of the tail probability minus that of ``level``.
 
     The tail is ``hits`` or more successes if each trial succeeds with these log-odds. The result is
     at most 0 only if the tail's probability is provably at most ``level``.
@@ -181,9 +182,10 @@ def hockey_stick(first: Mapping[Y, float], second: Mapping[Y, float], epsilon: f
 
 
 def largest_ratio(first: Mapping[Y, float], second: Mapping[Y, float]) -> float:
-    """Return the exact epsilon: the largest absolute log-ratio of the two probabilities.
+    """Return the exact epsilon: the largest absolute log-ratio of an output's two probabilities.
 
-    ``first`` and ``second`` map outputs to probabilities.
+    ``first`` and ``second`` map outputs to probabilities. If an output is possible on only one
+    side, the result is infinite.
     """
     return max(
         abs(math.log(first[y] / second[y])) if first.get(y) and second.get(y) else math.inf
@@ -214,7 +216,8 @@ class Evidence:
 
     ``found`` is the smallest value of the claim's parameter that is consistent with the counts, or
     0 if every value is. ``hits`` is how often the event occurred among ``trials`` outputs of the
-    side on which it is more likely, and ``misses`` is the same for the other side.
+    side on which it was selected as more likely. ``misses`` is how often it occurred on the other
+    side, which can have another number of outputs.
     """
 
     claim: Claim
@@ -235,8 +238,8 @@ class _Event:
     """The event that the projection of an output lies in one of several bins.
 
     ``bins`` are all bins, and ``chosen`` the indices of those in the event. If ``is_forward``, the
-    event is more likely on the left side. ``bound`` is the approximate smallest value of the
-    claim's parameter that is consistent with the event's frequencies.
+    event was selected as more likely on the left side. ``bound`` is about the smallest value of the
+    claim's parameter that is consistent with the counts from which the event was selected.
     """
 
     projection: Projection
@@ -262,7 +265,7 @@ def weigh(
 ) -> Evidence:
     """Return the evidence about a claim from outputs on two neighboring datasets.
 
-    Law:     outputs are independent, and those of each side have the same distribution.
+    Law:     outputs are independent, and within each side they are identically distributed.
     Claim:   if the claim is true, the evidence disproves it with probability at most
              ``false_alarms``.
     Why:     the projection, the event, and the direction depend on the first half of each side's
@@ -289,7 +292,7 @@ def weigh(
 
 
 def _propose(left: Floats, right: Floats, claim: Claim, level: float) -> Iterator[_Event]:
-    """Yield the best event for each projection and direction; ``level`` is that of its bounds."""
+    """Yield the best event for each projection and direction, by bounds that fail at ``level``."""
     for projection in fit_projections(left, right):
         values = projection.read(left), projection.read(right)
         bins = OutputBins.of(np.concatenate(values))
@@ -304,9 +307,9 @@ def _best_event(
 ) -> tuple[NDArray[np.int64], float]:
     """Return the best event among prefixes of three orders of the bins, and its bound.
 
-    ``likely`` and ``unlikely`` have the count of each bin on the side where the event is to be more
-    likely, and on the other. The bins are ordered by decreasing ratio of these counts, by ascending
-    index, and by descending index. An event is an array of bin indices.
+    ``likely`` has the count of each bin on the side where the event should be more likely, and
+    ``unlikely`` that on the other side. The bins are ordered by decreasing ratio of these counts,
+    by ascending index, and by descending index. An event is an array of bin indices.
     """
     by_ratio = np.argsort(-(likely + PSEUDOCOUNT) / (unlikely + PSEUDOCOUNT), kind="stable")
     ascending = np.arange(len(likely))
@@ -351,8 +354,8 @@ class Verdict(StrEnum):
 class Finding:
     """The result of a case: its subject, its pair of neighboring datasets, verdict, and evidence.
 
-    ``way`` describes how outputs were drawn. Without samples, ``evidence`` is None, and ``note``
-    has the compared string or describes a difference.
+    ``way`` describes how outputs were drawn. Without samples, ``evidence`` is None, and ``note`` is
+    the start of the output that both sides share, or describes how the sides differ.
     """
 
     subject: str
@@ -364,7 +367,7 @@ class Finding:
 
     @property
     def samples(self) -> int:
-        """The number of outputs drawn from each side."""
+        """The number of outputs drawn from each side, rounded down to an even number."""
         return 0 if self.evidence is None else 2 * self.evidence.trials
 
 

@@ -35,7 +35,7 @@ MECHANISM_ALONE: Final = "single mechanism"
 SESSION_OVER: Final = 9
 """The output for a query after the end of a sparse-vector session."""
 HIDDEN_VALUE: Final = -999
-"""The output for a query whose value is not released."""
+"""The output for a query whose value is not released, or that follows the end of the session."""
 
 Release = Callable[[Any, int], Outputs]
 """A function that takes an input and a number, and returns that many outputs, one per row."""
@@ -43,7 +43,7 @@ Release = Callable[[Any, int], Outputs]
 Row = tuple[str, Claim, Release, Any, Any, int]
 """A subject, its claim, its release function, both inputs, and its slowness.
 
-An output takes as long as this number of draws in a batch.
+The slowness is the time for one output, in draws of a mechanism that draws in batches.
 """
 
 
@@ -170,7 +170,7 @@ THRESHOLD: Final = 11 * ROW_WEIGHT
 FAR_ABOVE: Final = 20 * ROW_WEIGHT
 
 Means = tuple[tuple[Fraction, Fraction], ...]
-"""For each query, its mean on both sides; they differ by `ROW_WEIGHT`, the change by one row."""
+"""For each query, its means on the two sides, which differ by the weight of one row."""
 
 NEAR_THRESHOLD: Final[Means] = ((THRESHOLD - 2 * ROW_WEIGHT, THRESHOLD - ROW_WEIGHT),) * 3 + (
     (THRESHOLD + ROW_WEIGHT, THRESHOLD),
@@ -178,10 +178,10 @@ NEAR_THRESHOLD: Final[Means] = ((THRESHOLD - 2 * ROW_WEIGHT, THRESHOLD - ROW_WEI
 """Three queries with means just below the threshold, and one with a mean at it or just above.
 
 A guess is accepted if the noisy distance of the mean from the guess, which is 0 here, is below the
-threshold. The row makes this less likely for the first three queries and more likely for the last.
-So many sessions realize most of the loss that a round and its answer may have. The last mean lies
-on the border between two cells of answers, so that the cells separate the sides as well as the
-noise does.
+threshold. On the second side, this is less likely for the first three queries and more likely for
+the last. Therefore, many sessions reach almost the largest loss of a round and its answer. The last
+mean lies on the border between two cells of answers, so that the cells separate the sides as well
+as the noise does.
 """
 
 ABOVE_THRESHOLD: Final[Means] = ((FAR_ABOVE - ROW_WEIGHT, FAR_ABOVE),) * 3
@@ -222,7 +222,7 @@ class _Subject:
 
 
 def holdout_cases(samples: int) -> Iterator[Case]:
-    """Yield a case for each holdout method that promises privacy."""
+    """Yield cases for the holdout methods that promise privacy."""
     for subject in SUBJECTS:
         loss = subject.open().loss
         assert loss is not None, "these methods promise privacy"  # noqa: S101  # for the type alone

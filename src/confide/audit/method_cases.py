@@ -1,7 +1,8 @@
 """Audit cases for every query method of a curator.
 
 A trial calls a method on one dataset and returns the numbers in its result. `METHODS` lists the
-trials; a test compares it with the class, so that no new method is forgotten.
+trials, and `TEXTS` the methods whose output has no noise. A test compares them with the class, so
+that no new method is forgotten.
 """
 
 import math
@@ -49,7 +50,7 @@ WITHOUT_DATA: Final = frozenset({"as_analyst", "open", "register_estimator", "ta
 
 
 def method_cases(sides: NeighboringCurators, samples: int, *, epsilon: float) -> Iterator[Case]:
-    """Yield a case for each query method, with ``samples`` outputs per side."""
+    """Yield a case for each query method, with ``samples`` outputs per side if they have noise."""
     table = next(iter(sides.curators[0].catalog.private.values()))
     for name, make in {**METHODS, **_statistic_trials()}.items():
         made = make(table, epsilon)
@@ -115,7 +116,7 @@ def _draw(curator: Curator, run_query: RunQuery, number: int) -> Outputs:
 
 
 def _share(curator: Curator, epsilon: float) -> Any:
-    """Return the share of the budget that an answer with this epsilon costs."""
+    """Return the share of the budget that a count with this epsilon costs."""
     table = next(iter(curator.catalog.private.values()))
     return curator.preview(count_all(table), epsilon=epsilon).cost.share
 
@@ -190,9 +191,10 @@ def _choose_trial(table: Table, epsilon: float) -> Trial:
 def _watch_trial(
     ask_all: Callable[[Curator, int, float, Sequence[str]], Iterator[bool]],
 ) -> Callable[[Table, float], Trial]:
-    """Return the trial of a method that opens a watch; it asks the same count until the end.
+    """Return a function that makes the trial of a method that opens a watch.
 
-    ``ask_all`` takes a curator, a threshold, an epsilon, and the queries, and yields the results.
+    The trial asks the same count twice, or until the session ends. ``ask_all`` takes a curator, a
+    threshold, an epsilon, and the queries, and yields the results.
     """
 
     def make(table: Table, epsilon: float) -> Trial:
@@ -273,7 +275,7 @@ def _by_name_trial(table: Table, epsilon: float) -> Trial | None:
 
 
 def _finite_numbers(found: EstimateResult) -> list[float]:
-    """Return the finite numbers of an estimate: values, standard errors, and p-value."""
+    """Return the finite ones of an estimate's values, standard errors, and p-value."""
     results = [*found.numbers, *found.standard_errors, found.p_value]
     return [float(number) for number in results if number is not None and math.isfinite(number)]
 

@@ -32,11 +32,11 @@ MAX_DISTINCT_ROWS: Final = 4_096
 MAX_BINS: Final = 128
 MIN_BINS: Final = 4
 MIN_BIN_COUNT: Final = 20
-"""Minimum average number of outputs per bin, so that counts are not mostly chance."""
+"""The number of outputs per edge of the bins; with fewer, counts would be mostly chance."""
 
 MAX_MAGNITUDE: Final = 1e100
 NAN_VALUE: Final = -0.75e100
-"""The number that stands for NaN; no other output is likely to equal it."""
+"""The number that stands for NaN; other outputs are unlikely to equal it."""
 ZERO_EXPONENT: Final = 1_100
 """The exponent that `lowest_bits` returns for 0, above that of any double."""
 
@@ -51,7 +51,7 @@ class Projection:
 
 @dataclass(frozen=True, slots=True)
 class OutputBins:
-    """A partition of the real line by ``edges``: each edge is a bin, and so is each gap.
+    """A partition of the real line by ``edges``: each edge is a bin, and so is each interval.
 
     The edges are all distinct values if there are few, otherwise quantiles of the values.
     """
@@ -69,7 +69,7 @@ class OutputBins:
         return cls(distinct)
 
     def assign(self, values: Floats) -> NDArray[np.int64]:
-        """Return the index of each value's bin: below, at, or between the edges."""
+        """Return the index of each value's bin: odd at an edge, even between or beyond edges."""
         right = np.searchsorted(self.edges, values, side="right")
         return np.asarray(right + np.searchsorted(self.edges, values, side="left"), dtype=np.int64)
 
@@ -82,7 +82,7 @@ class OutputBins:
 def as_table(outputs: Outputs) -> Floats:
     """Return outputs as a table of finite doubles, one output per row.
 
-    NaN and infinities become numbers with a large magnitude.
+    Numbers and infinities are clipped to +-1e100, and NaN becomes a fixed number.
     """
     table = np.asarray(outputs, dtype=np.float64)
     table = table.reshape(len(table), -1)
@@ -120,7 +120,10 @@ def _take_bits(column: int, table: Floats) -> Floats:
 
 
 def _fit_whole_outputs(left: Floats, right: Floats) -> Iterator[Projection]:
-    """Yield the projection to the index of the output among the distinct ones, if there are few."""
+    """Yield the projection to the index of the output among the distinct ones, if these are few.
+
+    An output that is not among them has index -1.
+    """
     distinct = np.unique(np.concatenate([left, right]), axis=0)
     if len(distinct) > min(MAX_DISTINCT_ROWS, len(left) / 4):
         return
@@ -158,8 +161,8 @@ def _fit_distances(left: Floats, right: Floats) -> Iterator[Projection]:
 def _fit_direction(left: Floats, right: Floats) -> Projection:
     """Return the weighted sum of an output's numbers that best separates the means of the sides.
 
-    The weights are (difference of means) / (sum of variances). It also separates coarse outputs
-    whose medians are the same on both sides.
+    The weights are (difference of means) / (sum of variances). The sum also separates coarse
+    outputs whose medians are the same on both sides.
     """
     difference = right.mean(axis=0) - left.mean(axis=0)
     variance = left.var(axis=0) + right.var(axis=0)
@@ -168,7 +171,7 @@ def _fit_direction(left: Floats, right: Floats) -> Projection:
 
 
 def lowest_bits(values: Floats) -> Floats:
-    """Return the exponent of the lowest set bit of each number.
+    """Return the exponent of the lowest set bit of each number, or `ZERO_EXPONENT` for 0.
 
     Noise that is added in floating point can reveal the exact value through these bits.
     """

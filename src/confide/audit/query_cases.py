@@ -1,8 +1,8 @@
 """Audit cases for SQL queries: every aggregate and kind of key that a declaration allows.
 
-Most cases run a query once from SQL to answer on both of two neighboring datasets. Then they draw
-noise repeatedly for the engine's totals, with the same function as the curator, because only the
-noise differs between answers. Other cases compare output that has no noise.
+Most cases run a query once, from SQL to answer, on each of two neighboring datasets. Then they draw
+noise for the engine's totals many times, with the same function as the curator: only the noise
+differs between answers on one dataset. Other cases compare output that has no noise.
 """
 
 # ruff: noqa: S608  # names are declared ones, and only the curator's own parser reads the SQL
@@ -63,6 +63,7 @@ class Parts:
     """The names of a table's columns, grouped by the queries that they allow.
 
     Numbers are Int or Float columns, keys are Category or Bool columns, and flags are Bool columns.
+    The others are Text columns.
     """
 
     numbers: tuple[str, ...]
@@ -85,11 +86,11 @@ class Parts:
 HANDWRITTEN: Final = frozenset(
     {"COUNT", "COUNT_UNITS", "SUM", "AVG", "VAR_SAMP", "STDDEV", "QUANTILE_CONT"}
 )
-"""Aggregates with handwritten queries; STDDEV releases the same totals as VAR_SAMP."""
+"""Aggregates with handwritten queries, and STDDEV, which releases the same totals as VAR_SAMP."""
 
 
 def make_queries(tables: Sequence[Table]) -> list[str]:
-    """Return queries about all private tables, alone and joined."""
+    """Return queries about private tables, alone and in joins of adjacent ones by unit."""
     queries = [text for table in tables for text in _table_queries(table)]
     joined = [table for table in tables if not isinstance(table.unit, Row)]
     for first, second in pairwise(joined):
@@ -127,7 +128,7 @@ def _table_queries(table: Table) -> Iterator[str]:
 
 
 def _other_aggregates(parts: Parts, name: str) -> Iterator[str]:
-    """Yield a query for each aggregate without handwritten ones."""
+    """Yield a query for each aggregate not in `HANDWRITTEN`, if the table has numbers."""
     if not parts.numbers:
         return
     x, y = (parts.numbers * 2)[:2]
@@ -146,7 +147,10 @@ def _unit_queries(table: Table, parts: Parts) -> Iterator[str]:
 
 
 def make_scores(table: Table) -> dict[str, str]:
-    """Return the queries of two counts, only one of which changes with an outlier, by name."""
+    """Return the queries of two counts, by name.
+
+    An outlier changes only one of them, unless the table has no numbers.
+    """
     everything = count_all(table)
     for name, column in table.columns.items():
         if isinstance(column, Int | Float):
@@ -200,7 +204,8 @@ def open_sides(
 ) -> NeighboringCurators:
     """Return curators on two synthetic datasets that differ in one person.
 
-    Delta and accounting are those of the budget. Its epsilon is larger, so that all queries fit.
+    Their budgets have the delta and the accounting of ``budget``, and a larger epsilon, so that all
+    queries fit.
     """
     private = [table for table in tables if isinstance(table, Table)]
     worlds = make_pair(private, *people)
@@ -229,7 +234,7 @@ def epsilon_for(budget: Budget) -> float:
 
 
 def query_cases(sides: NeighboringCurators, samples: int, *, epsilon: float) -> Iterator[Case]:
-    """Yield a case for each query that the declaration allows."""
+    """Yield a case for each query of `make_queries`."""
     private = list(sides.curators[0].catalog.private.values())
     for text in make_queries(private):
         yield Case(text, sides.pair, _make_run(sides, text, samples, epsilon))
@@ -308,7 +313,7 @@ def _encode(noisy: NoisyMeasurement, plan: Plan) -> list[float]:
     """Return the released values as numbers in a fixed order.
 
     With undeclared keys, they are the number of released keys and the totals of each string that
-    the synthetic rows can have, where NaN means that a key was not released.
+    the synthetic rows can have. NaN means that a string was not released as a key.
     """
     steps = dict(zip(noisy.groups, noisy.steps, strict=True))
     if not isinstance(plan.keys, SelectedKeys):

@@ -22,8 +22,9 @@ __all__ = ["FULL", "QUICK", "Effort", "Report", "audit_declaration"]
 class Effort:
     """The number of outputs per side, and the number of pairs of neighboring datasets.
 
-    The number of outputs is ``mechanisms`` for a mechanism alone, ``queries`` for a query whose
-    noise is drawn repeatedly, and ``methods`` for complete calls of a curator's methods.
+    The number of outputs is ``mechanisms`` for a mechanism alone (fewer if it is slow), ``queries``
+    for a query whose noise is drawn repeatedly, and ``methods`` for complete calls of a curator's
+    methods.
     """
 
     mechanisms: int
@@ -78,8 +79,8 @@ def audit_declaration(
     """Return the report of an audit of mechanisms, holdout sessions, and a declaration's answers.
 
     Rows are synthesized from the declared columns. No private file is opened, and no budget of the
-    declaration is spent.
-    ``begin`` is called with the number of cases, ``advance`` with each case before it runs.
+    declaration is spent. ``begin`` is called with the number of cases, and ``advance`` with each
+    case before it runs.
     """
     tables: list[Table | PublicTable] = [*declaration.tables, *declaration.public_tables]
     epsilon = epsilon_for(declaration.budget)
@@ -99,7 +100,7 @@ def audit_declaration(
 def _choose_pairs(
     declaration: Declaration, effort: Effort
 ) -> Sequence[tuple[Person | None, Person]]:
-    """Return the pairs to audit, with the high outlier first because it changes totals the most."""
+    """Return the pairs to audit, with the high outlier first: it changes totals the most."""
     pairs = sorted(PAIRS[declaration.neighbours], key=lambda people: people[1] is not Person.HIGH)
     return pairs[: effort.pairs]
 

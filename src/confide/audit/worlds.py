@@ -2,7 +2,7 @@
 
 Rows depend on the declared columns alone. No file of the owner is opened, except those of public
 tables. Rows are written to CSV files in a separate folder, so that every value, including malformed
-ones, is read like the owner's files.
+ones, is read in the same way as the owner's files.
 """
 
 import csv
@@ -42,7 +42,7 @@ GOLDEN_SECTION: Final = Fraction(610, 987)
 
 
 class Person(StrEnum):
-    """A kind of extra person, whose rows are in one of two neighboring datasets."""
+    """A kind of extra person, whose rows are in only one of two neighboring datasets."""
 
     ORDINARY = "ordinary"
     HIGH = "outlier, high"
@@ -81,14 +81,17 @@ class World:
 def make_pair(
     tables: Sequence[Table], first: Person | None, second: Person | None
 ) -> tuple[World, World]:
-    """Return two worlds of the same people, each with one extra person unless it is None."""
+    """Return two worlds of the same people, each with its own extra person unless that is None."""
     return _make_world(tables, first), _make_world(tables, second)
 
 
 def write_world(
     world: World, tables: Sequence[Table | PublicTable], folder: Path
 ) -> list[Table | PublicTable]:
-    """Write a world's rows into a folder and return the declared tables that read them."""
+    """Write a world's rows into a folder and return private tables that read them.
+
+    Public tables are returned unchanged.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     return [
         _write_table(table, world.rows[table.name], folder / f"{table.name}.csv")
@@ -125,7 +128,7 @@ def _unit(table: Table, name: str) -> dict[str, Any]:
 
 
 def _usual_row(table: Table, number: int) -> dict[str, Any]:
-    """Return a row with values within the bounds; a different ``number`` gives other values."""
+    """Return a row with values within the bounds; ``number`` determines them."""
     columns = table.columns.items()
     return {
         name: _usual_value(column, number + 7 * index)
@@ -178,7 +181,10 @@ def _target_rows(table: Table, person: Person) -> list[dict[str, Any]]:
 
 
 def _edge_row(table: Table, *, is_high: bool) -> dict[str, Any]:
-    """Return a row with values at their bounds, or above them for floats, and with usual keys."""
+    """Return a row with numbers and dates at one bound, and with usual keys.
+
+    If ``is_high``, a float with a positive upper bound is ten times that bound.
+    """
     row = _usual_row(table, 0)
     for name, column in table.columns.items():
         match column:
@@ -194,14 +200,14 @@ def _edge_row(table: Table, *, is_high: bool) -> dict[str, Any]:
 
 
 def _lone_row(table: Table, turn: int) -> dict[str, Any]:
-    """Return a row with a string in every key column that no other person has."""
+    """Return a row whose string and category columns have a value that no other person has."""
     columns = table.columns.items()
     lone = {name: RARE_TEXT for name, column in columns if isinstance(column, Text | Category)}
     return _usual_row(table, turn) | lone
 
 
 def _odd_row(table: Table, turn: int) -> dict[str, Any]:
-    """Return a row of NaN, infinities, and malformed values."""
+    """Return a row of NaN, infinities, and other odd or malformed values."""
     return {
         name: ODD_VALUES[(turn + index) % len(ODD_VALUES)]
         for index, name in enumerate(table.columns)
