@@ -441,9 +441,7 @@ def durable_watch(
 
 
 def resume_watch(executor: Executor, entry: int) -> DurableWatch | None:
-    """Return the session that an entry paid for.
-
-    Return None if it is not this analyst's watch, or was opened under another declaration.
+    """Return the session that this analyst opened with an entry under this declaration, or None.
 
     # Privacy: the result is the same for another analyst's entry and one that does not exist.
     """
