@@ -132,7 +132,7 @@ class Limit:
         object.__setattr__(self, "windows", _read_windows(windows, advice))
 
     def items(self) -> Iterator[tuple[Window | None, Share]]:
-        """Yield each window with its limit; None stands for all time."""
+        """Yield each window with its share; None stands for all time, and is left out at 100%."""
         if self.share < FULL_SHARE:
             yield None, self.share
         yield from self.windows.items()
@@ -147,7 +147,8 @@ class Limit:
 class LimitRule:
     """One limit on charges: its scope, its window, and its share.
 
-    ``scope`` is "budget", "analyst", or "purpose"; ``name`` is the name of the analyst or purpose.
+    ``scope`` is "budget", "analyst", or "purpose"; ``name`` is the name of the analyst or purpose,
+    and empty for the budget. A ``window`` of None stands for all time.
     """
 
     scope: str
@@ -211,7 +212,10 @@ class Limits:
         return None if named is None else named.max_share_per_query
 
     def admit(self, analyst: str, purpose: str) -> None:
-        """Raise BadDeclaration for an undeclared analyst or purpose, if any are declared."""
+        """Raise BadDeclaration for an analyst or purpose that is malformed or undeclared.
+
+        If no analysts are declared, every valid name is admitted; the same holds for purposes.
+        """
         for scope, name, known in (
             ("analyst", analyst, self.analysts),
             ("purpose", purpose, self.purposes),

@@ -78,7 +78,7 @@ class Int:
 class Float:
     """Real numbers from ``low`` to ``high``, rounded to multiples of ``step`` in sums.
 
-    The default step is a power of two, about 2^-40 of the range. So rounding changes no sum
+    The default step is about 2^-40 of the range (see `finest_step`). So rounding changes no sum
     noticeably, and every sum is an exact integer number of steps.
     """
 
@@ -235,7 +235,7 @@ def _is_integer(value: object) -> bool:
 
 
 def _read_code(value: object) -> int:
-    """Return a category's integer; beyond 2**53, floats in the data could not distinguish them."""
+    """Return a category's integer; from 2**53 on, doubles in the data would not be distinct."""
     return integer("values", value, low=1 - MAX_INTEGER, high=MAX_INTEGER - 1)
 
 

@@ -12,7 +12,7 @@ MAX_LENGTH = 2_000
 
 @dataclass(frozen=True, slots=True)
 class RecordSettings:
-    """The owner's part of a release record, which omits settings that are empty.
+    """The owner's part of a release record; the record omits empty settings.
 
     ``name`` names the release, ``organization`` publishes it, and ``contact`` answers questions
     about it. ``people`` describes who is in the data, such as "patients of our clinics".

@@ -28,7 +28,8 @@ class ServerSettings:
     passed; 0 means no delay. After ``max_wait``, the caller of a running query must retry later.
     ``requests_per_minute`` applies to all ``workers`` together; `confide serve` sets the number of
     workers. ``max_concurrent_queries`` is the number of queries that may run at the same time, and
-    ``max_body_size`` the size limit of a request in bytes.
+    ``max_body_size`` the size limit of a request in bytes. ``allowed_origins`` are the web origins
+    whose pages may call the server.
     """
 
     response_interval: Fraction = Fraction(0)
@@ -85,9 +86,11 @@ MAX_SUBMISSIONS: int = 10**9
 
 @dataclass(frozen=True, slots=True)
 class BoardSettings:
-    """Settings of a leaderboard: labels in a column of a CSV file, and the number of submissions.
+    """Settings of a leaderboard.
 
-    ``state`` is the file that stores the state of the board, shared by all workers.
+    ``labels`` is a CSV file, and ``column`` the column of it that contains the labels. ``state`` is
+    the file that stores the state of the board, shared by all workers. The other settings are the
+    arguments of `Leaderboard`.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """Reading of `confide.toml` into a declaration.
 
-All problems of a file are reported at once, with line numbers, so that the owner can fix them
-together. Paths in a file are relative to the file.
+All problems of a file that is valid TOML are reported at once, with line numbers, so that the owner
+can fix them together. Paths in a file are relative to the file.
 """
 
 import re
@@ -355,7 +355,7 @@ class _Reader:
         if read is None or columns is None:
             return None
         source, unit = self._source(read.pop("source")), read.pop("unit")
-        # Table raises its first problem only. Without the limits, it reports those about columns.
+        # Table reports only its first problem. Without the limits, that is one about columns.
         self.problems.attempt(path, lambda: Table(name, source, unit=unit, columns=columns))
         return self.problems.attempt(
             path, lambda: Table(name, source, unit=unit, columns=columns, **read)

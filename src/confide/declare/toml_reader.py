@@ -196,7 +196,7 @@ class Problems:
     def read(
         self, path: KeyPath, values: Mapping[str, object], fields: Mapping[str, Field]
     ) -> dict[str, Any] | None:
-        """Return the values that are valid, or None if a required one is not."""
+        """Return the values that are valid, or None if a required one is missing or not valid."""
         result: dict[str, Any] = {}
         is_complete = True
         for key, known in fields.items():
