@@ -44,7 +44,7 @@ def trace_members(people: Floats, means: ArrayLike, reference: ArrayLike) -> Flo
     """Return a score for each person, higher for those who are more likely to be in a group.
 
     ``people`` has one row per person. ``means`` are the published column means of the group, and
-    ``reference`` holds those of the population.
+    ``reference`` the column means of the population.
 
     Law:     the score is the sum over columns of (value - reference) (mean - reference).
     Claim:   for exact means of n members over d independent columns, the mean scores of members
@@ -59,10 +59,10 @@ def trace_members(people: Floats, means: ArrayLike, reference: ArrayLike) -> Flo
 
 
 def link_rows(published: Sequence[Hashable], outside: Sequence[Hashable]) -> list[tuple[int, int]]:
-    """Return the pairs of positions at which a value unique in both tables occurs.
+    """Return the pairs of positions at which a value occurs that is unique in each table.
 
-    Each pair is presumably the same person. Names were removed from ``published``, but ``outside``
-    is a table with names that has the same values.
+    The two rows of a pair presumably describe the same person. Names were removed from
+    ``published``, but ``outside`` is a table with names that has the same values.
     """
     first, second = _find_unique(published), _find_unique(outside)
     return [(first[value], second[value]) for value in first if value in second]

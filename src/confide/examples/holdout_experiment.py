@@ -3,9 +3,9 @@
 There are n training rows and n holdout rows. Labels are 1 or -1 with equal probability, and
 features are standard normal. In the variant with a signal, 20 features are shifted toward the label
 by 6 / sqrt(n). The analyst keeps features whose training and holdout correlations with the label
-agree in sign and both exceed 1 / sqrt(n). Of these, they take the k features with the largest
-training correlations. They classify a row by the sign of the sum of its features, each times the
-sign of its training correlation.
+agree in sign, and whose absolute values both exceed 1 / sqrt(n). Of these, they take the k features
+whose training correlations are largest in absolute value. They classify a row by the sign of the
+sum of its features, each times the sign of its training correlation.
 """
 
 import math
@@ -54,8 +54,9 @@ class Curve:
     """Accuracies by run (rows) and number of features (columns), for one method and variant.
 
     ``train`` is the accuracy on the training rows, and ``holdout`` the one that the method reports
-    for the holdout rows. ``truth`` is the accuracy in the population, and ``fresh`` that on n fresh
-    rows. ``low`` and ``high`` are the intervals of guess-and-check; for other methods, 0 and 1.
+    for the holdout rows. ``truth`` is the accuracy in the population, and ``fresh`` the accuracy on
+    n fresh rows. ``low`` and ``high`` are the ends of the intervals of guess-and-check; for other
+    methods, they are 0 and 1.
     """
 
     method: str
@@ -99,14 +100,16 @@ def run_experiment(
 ) -> Result:
     """Run both variants of the experiment with each method.
 
-    ``picks`` are the numbers k of features, and ``tick`` is called after every run.
+    ``picks`` are the numbers k of features; those above ``features`` are left out. ``tick`` is
+    called after every run.
 
     Claim:   each run has exactly the distribution of the experiment on sampled rows.
     Why:     let a column be a feature times the label. The analyst sees rows only through the
              column means, and the means of normal columns are independent of the residuals about
              them. So means are drawn first. Each signed sum over chosen features is a sum of means
-             plus a sum of residuals. The latter is normal, centered to add up to zero over the
-             rows, and drawn for one block of features after the other.
+             plus a sum of residuals. The latter is normal, and drawn for one block of features
+             after the other. On the training and the holdout rows, it is centered to add up to zero
+             over the rows.
     Source:  docs/proofs/holdout.md.
     Checked: tests/examples/test_holdout_experiment.py (against rows drawn in full).
     """
@@ -189,7 +192,7 @@ class _MeanTable:
         yield None
 
     def _release(self, method: str, unit: float, entropy: Entropy) -> tuple[Floats, Progress]:
-        """Return the method's answers about the holdout means, and the session's progress after it.
+        """Return the method's answers about the holdout means, and the session's progress.
 
         ``unit`` is the standard deviation of a column mean, 1 / sqrt(n).
         """
@@ -253,8 +256,9 @@ class _MeanTable:
 def _progress_after(is_overfit: Booleans, steps: Floats) -> Progress:
     """Return the progress of a session after all answers about features, with its code length.
 
-    ``steps`` are the distances of released means from the guesses, in multiples of the threshold. A
-    distance d is coded with probability 1 / (2 |d| (|d| + 1)) over all integers d except 0.
+    ``steps`` are the distances of released means from the guesses, in multiples of the threshold.
+    The distance d of an overfit is coded with probability 1 / (2 |d| (|d| + 1)), over all integers
+    d except 0.
     """
     accepted, overfits, length = 0, 0, 0.0
     for is_over, step in zip(is_overfit.tolist(), steps.tolist(), strict=True):
