@@ -82,13 +82,13 @@ class BudgetState:
 class Preview:
     """The predicted cost and error of an answer, computed without reading data or spending budget.
 
-    ``errors`` are the half-widths of the columns' intervals, or None if they depend on the data.
-    For chosen keys, ``regret`` is how far the count of a chosen key may fall short of the best.
-    Both hold at ``confidence``, which defaults to 95%. If ``reused`` is true, the caller can have a
-    stored answer for free; cost and errors are then those of a new answer.
+    ``errors`` gives the half-width of the intervals of each noisy column, or None if it depends on
+    the data. ``group_errors`` gives instead, for such columns, the half-width in a group of 1,000
+    rows. If a query selects the most frequent keys, ``regret`` is how far the count of a selected
+    key may fall short of the best. These bounds hold at ``confidence``, which defaults to 95%.
 
-    ``group_errors`` are half-widths in a group of 1,000 rows, for columns whose error depends on
-    the data. ``left`` is the remaining budget of the caller, or None if it is unknown.
+    If ``reused`` is true, the caller can have a stored answer for free; cost and errors are then
+    those of a new answer. ``left`` is the remaining budget of the caller, or None if it is unknown.
     """
 
     cost: Cost

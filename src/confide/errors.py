@@ -39,7 +39,7 @@ class ConfideError(Exception):
 
 
 class BadDeclaration(ConfideError):
-    """An argument or a declaration is not valid; nothing was drawn, read, or spent."""
+    """An argument or a declaration is not valid; nothing was spent."""
 
     code = "bad-declaration"
 
@@ -125,9 +125,9 @@ def as_refusal(error: ConfideError) -> ConfideError:
 
 
 def error_location(error: Exception) -> str:
-    """Return the type of an error and the lines that it passed through, for a log.
+    """Return the type of an error and the last lines that it passed through, for a log.
 
-    # Privacy: omit the error's message, which may quote a row.
+    # Privacy: the error's message is omitted, because it may quote a row.
     """
     frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
     places = [f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in frames]

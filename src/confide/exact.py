@@ -75,7 +75,10 @@ def fraction(name: str, value: object, allowed: str) -> Fraction:
 
 
 def _read(text: str) -> Fraction | None:
-    """Return the number that a string contains, or None if it contains none."""
+    """Return the number that a string contains, or None.
+
+    None means that the string is not a number, is too long, or has too large an exponent.
+    """
     # ASCII only: Fraction accepts the digits of every script, but DECIMAL_EXPONENT does not.
     if len(text) > MAX_NUMBER_LENGTH or not text.isascii():
         return None

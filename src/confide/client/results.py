@@ -45,8 +45,8 @@ class RemoteReceipt:
 class RemoteAnswer:
     """Noisy values, one row per group, with their intervals, cost, and receipt.
 
-    ``_ends`` are the intervals at the level ``_level``; ``_fetch`` takes an entry and a level, and
-    gets others from the server.
+    ``_ends`` are the intervals at the confidence level ``_level``. ``_fetch`` takes a ledger entry
+    and another level, and fetches the intervals at that level from the server.
     """
 
     columns: tuple[str, ...]
@@ -90,9 +90,10 @@ class RemoteAnswer:
 
     @refusing
     def interval_rows(self, confidence: Number = 0.95) -> Ends:
-        """Return, for each row, the ends ``x_low`` and ``x_high`` of every numeric column x.
+        """Return, for each row, the ends ``x_low`` and ``x_high`` of every noisy column x.
 
-        A confidence level other than the requested one is fetched from the server, for free.
+        If the confidence level differs from that of the answer, they are fetched from the server,
+        for free.
         """
         level = float(probability("confidence", confidence, zero=False))
         ends = self._ends if level == self._level else self._fetch(self.receipt.entry, level)
@@ -116,7 +117,7 @@ class RemoteAnswer:
         return pd.DataFrame([{**{key: row[key] for key in keys}, **ends} for row, ends in both])
 
     def plot(self) -> Chart:
-        """Return a chart of every numeric column, with 95% intervals as error bars."""
+        """Return a chart of every noisy column, with 95% intervals as error bars."""
         keys = self._keys()
         numbers = [name for name in self.columns if name not in keys]
         return draw_chart(keys, numbers, self.rows, self.interval_rows())

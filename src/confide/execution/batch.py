@@ -1,4 +1,4 @@
-"""Several queries on one charge: `Curator.release` and `Curator.choose`.
+"""Several queries paid for by one charge: `Curator.release` and `Curator.choose`.
 
 `release_batch` answers all queries, and divides the cost among them so that errors are small.
 `choose_among` returns the candidate whose query has about the greatest value, without the value.
@@ -351,8 +351,9 @@ def allocate(errors: Sequence[float | None], total: Share, power: int) -> tuple[
 
     Law:     each query without a known error gets an equal share; the others divide the rest in
              proportion to errors ** (1 / (power + 1)).
-    Claim:   the shares add up to at most ``total``. Up to rounding, no other division of the rest
-             gives the queries with known errors a smaller sum of errors.
+    Claim:   the shares add up to at most ``total``. Up to rounding, and if no root is raised to the
+             minimum of `_root`, no other division of the rest gives the queries with known errors a
+             smaller sum of errors.
     Why:     for a fixed sum of s_i, the sum of a_i * s_i**-power is convex. By Lagrange it is least
              where power * a_i * s_i**-(power + 1) is the same for all i. Shares are rounded down.
     Checked: tests/plan/test_cost_split.py.
