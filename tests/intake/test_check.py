@@ -312,7 +312,7 @@ def test_a_draft_knows_every_type_that_can_be_read(tmp_path: Path) -> None:
 
     assert texts == {name for name, kind in found.items() if kind is None}
     assert Kind.INT == found["uint64"]
-    assert {Kind.DATE} == {found[name] for name in found if name.startswith(("time", "UTC"))}
+    assert {Kind.TIMESTAMP} == {found[name] for name in found if name.startswith(("time", "UTC"))}
 
 
 def test_a_column_in_another_format_is_reported_with_a_fix(tmp_path: Path) -> None:

@@ -51,7 +51,13 @@ def test_a_german_file_is_read_correctly(tmp_path: Path, encoding: str, newline:
         (CellFormat.DECIMAL_COMMA, ["1,5", "1.234.567,25"], 1.5),
         (CellFormat.GROUPED, ["1.234", "950"], "1.234"),
         (CellFormat.BOOL, ["Yes", "n"], True),
-        (CellFormat.DATE, ["2024-12-31 10:15", "2024-01-01"], dt.date(2024, 12, 31)),
+        (CellFormat.DATE, ["2024-12-31", "2024-01-01"], dt.date(2024, 12, 31)),
+        (CellFormat.DATE, ["2024-12-31 10:15+01:00", "2024-01-01"], dt.date(2024, 12, 31)),
+        (
+            CellFormat.TIMESTAMP,
+            ["2024-12-31 10:15", "2024-01-01T10:00:00.5"],
+            dt.datetime(2024, 12, 31, 10, 15),  # noqa: DTZ001  # without a time zone
+        ),
         (CellFormat.DOTTED_DATE, ["31.12.2024"], dt.date(2024, 12, 31)),
         (CellFormat.DAY_FIRST, ["31/12/2024", "1/2/2024"], dt.date(2024, 12, 31)),
         (CellFormat.MONTH_FIRST, ["12/31/2024", "1/2/2024"], dt.date(2024, 12, 31)),

@@ -26,7 +26,7 @@ KINDS = {
     "flag": Kind.BOOL,
     "word": Kind.TEXT,
     "zip": Kind.TEXT,
-    "day": Kind.DATE,
+    "day": Kind.TIMESTAMP,
     "empty": None,
 }
 

@@ -90,7 +90,13 @@ def read_schema(source: str | Path) -> dict[str, Kind | None]:
     """Return the columns of a Parquet file with their kinds, from its schema alone."""
     with _connect() as connection:
         stored = _open(connection, Path(source).name, source)
-    return {column.name: _kind(column.type) for column in stored}
+    return {column.name: _drafted_kind(column.type) for column in stored}
+
+
+def _drafted_kind(stored: str) -> Kind | None:
+    """Return the kind that a draft proposes: timestamps have more to ask for than dates."""
+    kind = _kind(stored)
+    return Kind.TIMESTAMP if kind is Kind.DATE and base_type(stored) != "DATE" else kind
 
 
 def inspect_table(declared: Table | PublicTable) -> list[CheckFinding]:

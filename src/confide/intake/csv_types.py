@@ -52,6 +52,7 @@ class CellFormat(StrEnum):
     FLOAT = "float"
     DECIMAL_COMMA = "float, with a decimal comma"
     DATE = "date"
+    TIMESTAMP = "timestamp"
     DOTTED_DATE = "date, as in 31.12.2024"
     DAY_FIRST = "date, as in 31/12/2024"
     MONTH_FIRST = "date, as in 12/31/2024"
@@ -70,7 +71,9 @@ PATTERNS: Final = (
     (CellFormat.FLOAT, r"[-+]?(?:(?:0|[1-9]\d*)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"),
     (CellFormat.DECIMAL_COMMA, r"[-+]?(?:[1-9]\d{0,2}(?:\.\d{3})+|0|[1-9]\d*)(?:,\d+)?"),
     (CellFormat.CURRENCY, rf"{AMOUNT}|\({AMOUNT}\)"),
-    (CellFormat.DATE, r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d.*)?"),
+    (CellFormat.DATE, r"\d{4}-\d\d-\d\d"),
+    (CellFormat.TIMESTAMP, r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?"),
+    (CellFormat.DATE, r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d.*)?"),  # with a time zone, say
     (CellFormat.DOTTED_DATE, r"\d{1,2}\.\d{1,2}\.\d{4}"),
     (CellFormat.EITHER, r"(?:0?[1-9]|1[0-2])/(?:0?[1-9]|1[0-2])/\d{4}"),
     (CellFormat.DAY_FIRST, r"\d{1,2}/(?:0?[1-9]|1[0-2])/\d{4}"),
@@ -187,6 +190,7 @@ READERS: Final[dict[CellFormat, Callable[[str], str]]] = {
     CellFormat.FLOAT: _read_float,
     CellFormat.DECIMAL_COMMA: _read_comma,
     CellFormat.CURRENCY: _read_currency,
+    CellFormat.TIMESTAMP: _cast("TIMESTAMP"),
     CellFormat.DATE: lambda name: f"CAST({_cast('TIMESTAMP')(name)} AS DATE)",
     CellFormat.DOTTED_DATE: _read_date("%d.%m.%Y"),
     CellFormat.DAY_FIRST: _read_date("%d/%m/%Y"),
@@ -207,6 +211,7 @@ KINDS: Final[dict[CellFormat, Kind | None]] = {
     CellFormat.INT: Kind.INT,
     CellFormat.FLOAT: Kind.FLOAT,
     CellFormat.DATE: Kind.DATE,
+    CellFormat.TIMESTAMP: Kind.TIMESTAMP,
     CellFormat.TEXT: Kind.TEXT,
     CellFormat.GROUPED: Kind.FLOAT,
     CellFormat.EMPTY: None,

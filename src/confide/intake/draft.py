@@ -69,7 +69,7 @@ LINES: Final[dict[Kind | None, str]] = {
     Kind.DATE: '# {name} = {{ type = "date", low = YYYY-MM-DD, high = YYYY-MM-DD }}',
     Kind.BOOL: '{name} = {{ type = "bool" }}',
     Kind.TEXT: '{name} = {{ type = "text" }}  # or {{ type = "category", values = ["A", "B"] }}',
-    None: '# {name} = {{ type = "TYPE" }}  # int, float, category, text, bool, or date',
+    None: '# {name} = {{ type = "TYPE" }}  # int, float, category, text, bool, date, timestamp',
 }
 GUESSED_NOTE: Final = "# Types are guessed from the first rows; correct them if necessary.\n"
 PERSON_WORDS: Final = (

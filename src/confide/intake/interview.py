@@ -20,7 +20,7 @@ Ask = Callable[[str, str], str]
 """A function that asks a question with a default answer, and returns the answer."""
 
 SKIP: Final = "skip"
-TYPES: Final = ("int", "float", "category", "text", "bool", "date", SKIP)
+TYPES: Final = ("int", "float", "category", "text", "bool", "date", "timestamp", SKIP)
 MAX_ATTEMPTS: Final = 5
 
 
@@ -85,10 +85,10 @@ def _complete_column(name: str, column: DraftColumn, ask: Ask) -> str:
             first = _ask_number(ask, f"  Smallest possible {name}", str(low))
             last = _ask_number(ask, f"  Largest possible {name}", str(high))
             return f'{name} = {{ type = "{kind}", low = {first}, high = {last} }}'
-        case "date":
+        case "date" | "timestamp":
             first = _ask_date(ask, f"  First possible {name}, such as 2020-01-01")
             last = _ask_date(ask, f"  Last possible {name}")
-            return f'{name} = {{ type = "date", low = {first}, high = {last} }}'
+            return f'{name} = {{ type = "{kind}", low = {first}, high = {last} }}'
         case "category":
             values = _ask_until(ask, f"  All values of {name}, separated by commas", "", _values)
             return f'{name} = {{ type = "category", values = [{values}] }}'

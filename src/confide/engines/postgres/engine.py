@@ -17,6 +17,7 @@ from sqlglot import expressions as sql
 from confide.declare import Catalog, Column, Kind, PublicTable, Table
 from confide.engines.postgres.dialect import POSTGRESQL, sort_by_numbers
 from confide.engines.postgres.types import (
+    TIMES,
     PostgresColumn,
     Relation,
     convert,
@@ -241,7 +242,10 @@ class PostgreSQL(SqlEngine):
                 relation = find_relation(connection, found.table, found.table)
         except psycopg.Error as error:
             raise _unreadable(error) from error
-        return {stored.name: stored.kind for stored in relation.columns}
+        return {
+            stored.name: Kind.TIMESTAMP if stored.base in TIMES else stored.kind
+            for stored in relation.columns
+        }
 
     def __init__(self, catalog: Catalog, *, salt: str) -> None:
         self._salt, self._lock, self._depth = salt, threading.RLock(), 0

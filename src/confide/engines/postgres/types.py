@@ -28,6 +28,7 @@ from confide.engines.sql.table_facts import ambiguous_unit_error
 from confide.errors import BadDeclaration
 
 __all__ = [
+    "TIMES",
     "PostgresColumn",
     "Relation",
     "as_text",
