@@ -1,4 +1,4 @@
-"""Exact random integers from secure bits; the mechanisms state the privacy loss of adding them."""
+"""Exact sampling from secure random bits; the mechanisms state the privacy loss of its use."""
 
 from confide.noise.entropy import SYSTEM, Entropy, SystemEntropy
 from confide.noise.gaussian import RoundedGaussian

@@ -19,15 +19,15 @@ class Entropy(Protocol):
     """A source of independent uniform 64-bit words."""
 
     def words(self, count: int) -> Words:
-        """Return ``count`` new words, never returned before."""
+        """Return ``count`` words, independent of all words returned before."""
         ...
 
 
 class SystemEntropy:
     """Words from the operating system's generator, or from a ChaCha20 keystream with a key from it.
 
-    Every call uses a new key and keeps no state. So forked processes, other threads, and pickled
-    copies have nothing to share or repeat, and a leaked key reveals nothing about other calls.
+    Every call reads the generator again and keeps no state. So forked processes, other threads, and
+    pickled copies have nothing to share or repeat. A leaked key reveals nothing about other calls.
     """
 
     __slots__ = ()

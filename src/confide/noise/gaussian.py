@@ -74,7 +74,7 @@ class RoundedGaussian:
         object.__setattr__(self, "scale", math.sqrt(exact))
 
     def magnitude(self, uniform: Reals) -> Reals:
-        """Return x(U) in doubles, by the same operations for every U, the argument ``uniform``."""
+        """Return x(U) in doubles for U = ``uniform``, by the same operations for every U."""
         squares = -np.log(uniform)
         roots = np.sqrt(squares)
         if isinstance(roots, np.ndarray):
@@ -99,7 +99,7 @@ class RoundedGaussian:
 
     @property
     def variance(self) -> float:
-        """The variance after rounding."""
+        """The approximate variance after rounding."""
         return rounded_variance(float(self.sigma_squared))
 
     def density(self, distance: Floats) -> Floats:

@@ -2,9 +2,9 @@
 
 The noise before rounding has a density proportional to exp(-|z|_K), where |z|_K is the factor by
 which a convex body K must be scaled to reach z. Each coordinate is then rounded to an integer. The
-noise is computed from a few exponential and uniform numbers, whose digits are revealed lazily as
-in sampler.py. Doubles enclose every coordinate. If they leave its rounding in doubt, it is decided
-in ball arithmetic, from more digits of the same numbers.
+noise is computed from a few uniform numbers, some of which are turned into exponential ones. Their
+digits are revealed lazily, as in sampler.py. Doubles enclose every coordinate. If they leave its
+rounding in doubt, ball arithmetic decides it from more digits of the same numbers.
 """
 
 import math
@@ -37,17 +37,18 @@ error of NumPy's logarithm is one unit."""
 
 @dataclass(frozen=True, slots=True)
 class BoxNoise:
-    """Noise whose density is constant on the surface of each box with these proportions.
+    """Noise whose density is constant on the surface of each scaled copy of a box.
 
-    ``half_widths`` are half of the box's widths, in grid steps.
+    ``half_widths`` are the half-widths of the box, in grid steps.
 
     Law:     before rounding, the noise has density proportional to exp(-max_i |z_i| / h_i) on R^d,
              with h = ``half_widths``; each coordinate is then rounded to the nearest integer.
-    Why:     let K be the box, and multiply a uniform point of K by a radius R with distribution
-             Gamma(d + 1). The product has density proportional to exp(-|z|_K): z can come from
-             the radii r in [|z|_K, inf). The density r^d e^-r / d! of R times the density, in
-             proportion to r^-d, of a uniform point of r K integrates over them to e^-|z|_K, up to
-             a constant. R is a sum of d + 1 exponentials, and K is a product of intervals.
+    Why:     let K be the box, so that |z|_K = max_i |z_i| / h_i. Multiply a uniform point of K by a
+             radius R with distribution Gamma(d + 1). The product has density proportional to
+             exp(-|z|_K): it can be z for any radius r >= |z|_K. R has density r^d e^-r / d!, and a
+             uniform point of r K has a density proportional to r^-d. Their product, integrated
+             over these r, is e^-|z|_K up to a constant. R is a sum of d + 1 exponentials, and K is
+             a product of intervals.
     Source:  [HT10].
     Checked: tests/noise/test_joint.py.
     """
@@ -81,7 +82,7 @@ class BoxNoise:
         return math.sqrt(self._mean_square()) * self.scale(index)
 
     def variance(self) -> Floats:
-        """Return the variance of each integer after rounding."""
+        """Return the approximate variance of each integer after rounding."""
         mean_square = self._mean_square()
         widths = map(float, self.half_widths)
         return np.array([rounded_variance(mean_square * width**2) for width in widths])
@@ -197,7 +198,7 @@ class ConeNoise:
 
 
 def _cone_value(steps: list[Fraction], numbers: list[arb]) -> arb:
-    """Return one coordinate: the sum of -ln U times the vertex's coordinate, in ``steps``."""
+    """Return one coordinate: the sum of -ln U times ``steps``, the coordinates of the vertices."""
     terms = (ball(step) * number.log() for step, number in zip(steps, numbers, strict=True))
     return -sum(terms, arb(0))
 
@@ -225,7 +226,8 @@ def _exponentials(prefixes: NDArray[np.uint64], bits: int) -> tuple[Floats, Floa
 def _rounded(value: Floats, margin: Floats) -> tuple[Integers, NDArray[np.bool_]]:
     """Return the nearest integers, and a mask of those that are certain.
 
-    An integer is certain if every number within ``margin`` of ``value`` rounds to it.
+    An integer is certain if every number within ``margin`` of ``value`` rounds to it, and
+    ``value`` is within 2^60 of 0. Others are returned as 0.
     """
     low, high = np.floor(value - margin + 0.5), np.floor(value + margin + 0.5)
     settled = (low == high) & (np.abs(value) < DOUBLE_LIMIT)
@@ -233,7 +235,10 @@ def _rounded(value: Floats, margin: Floats) -> tuple[Integers, NDArray[np.bool_]
 
 
 def _settle(numbers: list[Uniform], value: Callable[[list[arb]], arb]) -> int:
-    """Reveal digits of all numbers until the ball that ``value`` returns rounds to one integer."""
+    """Return the integer to which the value rounds, clipped to [-2^62, 2^62].
+
+    Digits of all numbers are revealed until the ball that ``value`` returns rounds to one integer.
+    """
     while True:
         for number in numbers:
             number.reveal()

@@ -61,7 +61,7 @@ class DiscreteLaplace:
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of the continuous Laplace distribution, before rounding."""
+        """The standard deviation of the continuous Laplace distribution with this scale."""
         return math.sqrt(2.0) * self.scale
 
     @property

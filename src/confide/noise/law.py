@@ -50,7 +50,7 @@ class NoiseLaw(Protocol):
         ...
 
     def variance(self) -> Floats:
-        """Return the variance of each integer after rounding."""
+        """Return the approximate variance of each integer after rounding."""
         ...
 
     def density(self, index: int, distance: Floats) -> Floats:
@@ -106,7 +106,7 @@ class IndependentNoise:
 
 
 def _integer_at(law: DiscreteLaplace | RoundedGaussian, uniform: Floats) -> Floats:
-    """Return the integer for each uniform number: the sign by its half, and |Z| by inversion."""
+    """Return the integer for each uniform number: its half gives the sign, and inversion |Z|."""
     folded = 1.0 - np.abs(2.0 * uniform - 1.0)
     magnitude: Floats = np.floor(law.scale * law.magnitude(folded) + law.shift)
     return np.where(uniform < 0.5, -magnitude, magnitude)

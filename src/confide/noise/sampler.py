@@ -57,10 +57,10 @@ class Law(Protocol):
     """An integer distribution that is symmetric about zero.
 
     For U = e^-t the drawn |Z| is the floor of the real number ``scale * magnitude(U) + shift``.
-    ``magnitude`` changes by at most 1 when t changes by 1 (by at most 1.26 for the normal
-    distribution; the factor 2 in ``margin`` of `enclose` covers both). Over [2**-64, 1], its value
-    in doubles is within ``slack`` of the exact value; ``slack`` includes the rounding of
-    ``scale``, of the final product, and of the sums in `enclose`. (If ``scale * magnitude`` is
+    When t changes by 1, ``magnitude`` changes by at most 1, or 1.26 for the normal distribution.
+    The factor 2 in ``margin`` of `enclose` covers both. Over [2**-64, 1], the value of
+    ``magnitude`` in doubles is within ``slack`` of the exact value; ``slack`` includes the rounding
+    of ``scale``, of the final product, and of the sums in `enclose`. (If ``scale * magnitude`` is
     small, adding ``shift`` may lose more than ``slack``. But then the sum is far from the next
     integer, so the floor stays the same.)
     """
@@ -98,7 +98,7 @@ class Law(Protocol):
 
 
 def check_scale(name: str, scale: Fraction, *, largest: int = MAX_SCALE) -> None:
-    """Raise BadDeclaration if noise of this scale would not fit into a 64-bit integer."""
+    """Raise BadDeclaration above ``largest``, where noise may not fit into a 64-bit integer."""
     if scale > largest:
         raise BadDeclaration(
             f"`{name}` must be at most {largest:.0e} in grid steps. Use a coarser grid; got "
@@ -107,14 +107,16 @@ def check_scale(name: str, scale: Fraction, *, largest: int = MAX_SCALE) -> None
 
 
 def draw_one(law: Law, entropy: Entropy, *, bits: int = WORD_BITS) -> Integer:
-    """Return one integer of any size; for the same word it equals that of `draw`, but is faster.
+    """Return one draw of any size, faster than `draw`.
+
+    For the same words, `draw` returns the same integer, clipped to [-2**62, 2**62].
 
     # Privacy: the running time must not depend on the size of the draw. So integers are converted
     # in one-element arrays. As a scalar, a NumPy integer takes up to 10 of 8,000 ns longer for some
     # values on some CPUs, and a Python integer takes longer the more digits it has. Doubles take
     # the same time either way, so they are computed as scalars. The sign is applied by arithmetic,
-    # not by a branch. bench/noise.py measures the effect. Callers convert the noisy sum to a
-    # Python integer, never the noise.
+    # not by a branch, except to the rare draw that needs refinement. bench/noise.py measures the
+    # effect. Callers convert the noisy sum to a Python integer, never the noise.
     """
     words = entropy.words(1)
     prefixes = (words >> np.uint64(WORD_BITS + 1 - bits)).view(np.int64)
@@ -195,7 +197,7 @@ def rounded_variance(variance: float) -> float:
 
 
 def half_width(law: Law, miss: Fraction) -> int:
-    """Return the smallest w with P(|Z| > w) <= miss, exactly.
+    """Return the smallest integer w >= 0 with P(|Z| > w) <= miss, exactly.
 
     Why: P(|Z| > w) = P(|Z| >= w + 1), which decreases in w.
     """

@@ -72,9 +72,9 @@ def noisy_argmax(
     Scores are finite. Weights are integers from 1 to 2**256.
 
     Why: an index is out once the upper end of its enclosure is below the lower end of another's.
-    If doubles overflow, the enclosure is the whole real line. Relative to each term of the sum, the
-    error of doubles is below SLACK. If two terms cancel, one is ln(weight), at most
-    ln(2**256) < 178; the summand 64 covers the error of both.
+    If doubles overflow, the enclosure is the entire real line. In doubles, each term of the sum has
+    a relative error below SLACK. If two terms nearly cancel, one of them is ln(weight), at most
+    ln(2**256) < 178; the summand 64 covers the errors of both.
     """
     words = entropy.words(len(scores))
     noise, margin = _enclose(shape, words)
@@ -128,7 +128,8 @@ def noisy_argmax_rows(
 def _head_starts(scores: Integers | Floats, rate: Fraction, tops: Integers | None = None) -> Floats:
     """Return ``rate * (score - greatest score)``, with a relative error of at most 4 / 2**53.
 
-    ``tops`` are the row maxima if ``scores`` is a table. Overflow gives an infinity.
+    If ``scores`` is a table, ``tops`` has the greatest score of the candidates in each row.
+    Overflow gives an infinity.
 
     Why: the gap between two 64-bit integers is below 2**64. So subtraction that wraps around gives
     the gap exactly if the result is read as an unsigned integer. For doubles, the gap is rounded
@@ -148,8 +149,9 @@ def _enclose(shape: Shape, words: NDArray[np.uint64]) -> tuple[Floats, Floats]:
 
     Why: U is within 2**-65 of the center of its cell. The double at the center is off by
     2**-53 * U if the word is rounded, and by 2**-65 if the summand 1/2 is lost. ``slope`` is the
-    absolute derivative at the double. It is doubled because over that distance the derivative
-    changes by less than a factor of two, except next to 0 and 1, where the error bound is infinite.
+    absolute derivative at the double. It is doubled because the derivative can grow over these
+    distances, but by less than a factor of two. Next to 0 and 1, it can grow by more, and the error
+    bound is infinite.
     """
     center = (words.astype(np.float64) + 0.5) * 2.0**-WORD_BITS
     edge = (center < 2.0**-62) | (center > 1.0 - 2.0**-50)
@@ -171,7 +173,7 @@ class Contender:
     weight: int
 
     def ends(self, shape: Shape) -> tuple[arb, arb]:
-        """Return exact bounds below and above the noisy score."""
+        """Return a lower and an upper bound of the noisy score, relative to the greatest score."""
         value = ball(self.head_start) + arb(self.weight).log() + shape.enclosed(self.number.ball())
         if not value.is_finite():
             return arb.neg_inf(), arb.pos_inf()
@@ -187,7 +189,7 @@ def _start(
     rate: Fraction,
     weights: Sequence[int] | Integers | None,
 ) -> Contender:
-    """Return the contender at ``index``, whose noise starts with its first word."""
+    """Return the contender at ``index``; the word there has the first digits of its noise."""
     return Contender(
         number=Uniform(entropy, int(words[index]), WORD_BITS),
         head_start=rate * (Fraction(scores[index].item()) - Fraction(scores.max().item())),
@@ -196,7 +198,7 @@ def _start(
 
 
 def _refine(contenders: dict[int, Contender], shape: Shape) -> int:
-    """Reveal digits of the contenders' noise until exactly one can be the greatest."""
+    """Return the index of the greatest noisy score; reveal digits until only one can be it."""
     bits = WORD_BITS
     while len(contenders) > 1:
         bits += WORD_BITS

@@ -31,11 +31,11 @@ WORD_BITS = 64
 class Uniform:
     """A number in [0, 1), known to lie in the cell [prefix, prefix + 1] / 2**bits.
 
-    ``bits`` is the number of binary digits revealed so far, and ``prefix`` is their integer.
+    ``bits`` is the number of binary digits revealed so far; ``prefix`` is the integer they form.
 
     Why: the digits not yet revealed are independent fair coins. A comparison is decided by the cell
-    alone; while the cell contains both outcomes, more digits are revealed. So the outcome is that
-    of the number with all its digits. A comparison with a fixed real number ends with probability
+    alone; while the cell allows both outcomes, more digits are revealed. So the outcome is that of
+    the number with all its digits. A comparison with a fixed real number ends with probability
     one.
     """
 
