@@ -28,7 +28,7 @@ Facet = tuple[Point, ...]
 class Surface:
     """Simplices that tile the surface of a polytope around the origin.
 
-    The weight of each is proportional to the volume of the cone that it spans with the origin.
+    The weight of each is proportional to the volume of the simplex that it spans with the origin.
     """
 
     facets: tuple[Facet, ...]
@@ -40,10 +40,11 @@ def triangulate(corners: Sequence[Point]) -> Surface:
 
     Claim:   the cones from the origin over the simplices tile space, and each simplex is part of
              the surface. The weight of a simplex is |det| of its corners, times a common factor.
-    Why:     every facet is in a hyperplane a.x = 1 with all corners on one side, and is spanned
-             by corners; we try all choices of d corners in d dimensions. A facet is divided into
-             simplices by joining its first corner to the simplices of those of its own facets that
-             do not contain this corner (the pulling triangulation), which tiles any polytope.
+    Why:     every facet lies in a hyperplane a.x = 1 that has all corners on one side and is
+             spanned by d corners, in d dimensions. We try all choices of d corners. To divide a
+             facet into simplices, we first divide those of its own facets that do not contain its
+             first corner. We then join that corner to all resulting simplices. This pulling
+             triangulation tiles any polytope.
     Source:  [GO04] for the pulling triangulation.
     Checked: tests/mechanisms/test_knorm_polytope.py (volumes, every direction in one cone).
     """
@@ -84,7 +85,7 @@ def _matrix(rows: Sequence[Point]) -> fmpq_mat:
 def _borders(face: frozenset[int], faces: set[frozenset[int]]) -> set[frozenset[int]]:
     """Return the facets of ``face``: its maximal intersections with other facets in ``faces``.
 
-    Faces are sets of the indices of their points.
+    ``faces`` are the facets of the polytope. Every face is given by the indices of its points.
     """
     shared = {face & other for other in faces if not face <= other} - {frozenset()}
     return {border for border in shared if not any(border < other for other in shared)}
@@ -118,14 +119,17 @@ class Body(Protocol):
         ...
 
     def noise(self, epsilon: Fraction) -> BoxNoise | ConeNoise:
-        """Return noise with density proportional to exp(-epsilon |z|_K).
+        """Return noise with density proportional to exp(-epsilon |z|_K) before rounding.
 
         |z|_K is the factor by which the body must be scaled to reach z.
         """
         ...
 
     def tail(self, index: int, reach: Fraction) -> arb:
-        """Return a ball around P(|z_index| >= reach) for noise z of epsilon 1, before rounding."""
+        """Return a ball around P(|z_index| >= reach), or around a slightly larger number.
+
+        z is the noise at epsilon 1, before rounding.
+        """
         ...
 
 
@@ -133,9 +137,10 @@ class Body(Protocol):
 class Box:
     """The box of all vectors with |z_i| <= half_width_i.
 
-    A box with equal half-widths suits k counts of which one unit changes each by at most 1. A row
-    whose value is within h of a center changes (count, sum of value minus center) by (1, v) or
-    (-1, -v) with |v| <= h. The hull of these vectors is the box with half-widths 1 and h.
+    A box with equal half-widths suits counts if one unit changes each of them by at most 1. Adding
+    or removing a row whose value is within h of a center changes (count, sum of value minus center)
+    by (1, v) or (-1, -v) with |v| <= h. The hull of these vectors is the box with half-widths 1 and
+    h.
 
     Claim:   for the noise z at epsilon 1 in d dimensions, P(|z_i| >= t h_i) equals
              Q(d + 1, t) - t Q(d, t) / d, where h_i is the half-width and Q the regularized upper
@@ -180,13 +185,13 @@ class Polytope:
     Claim:   the number that ``tail`` encloses is at least P(|z_i| >= t) at epsilon 1, and exceeds
              it by less than one part in 10^9 for tails above 10^-30.
     Why:     in the cone of a facet, z_i = X - Y, where X and Y are sums of independent exponential
-             variables. Those of X have as means a_j the positive i-th coordinates of the facet's
-             vertices, and those of Y have as means b_k the absolute values of the negative ones.
-             If all a_j differ, P(X > t) is the sum over j of w_j exp(-t / a_j), with w_j the
+             variables. The means of those in X are a_j, the positive i-th coordinates of the
+             facet's vertices. The means of those in Y are b_k, the absolute values of the negative
+             ones. If all a_j differ, P(X > t) is the sum over j of w_j exp(-t / a_j), with w_j the
              product over k != j of a_j / (a_j - a_k). P(X - Y > t) is this sum with each term
              multiplied by the mean of exp(-Y / a_j), which is the product over k of
-             1 / (1 + b_k / a_j). Raising a mean only raises the tail, so equal means are separated
-             upward.
+             1 / (1 + b_k / a_j). Raising an a_j only raises the tail. So the a_j are multiplied by
+             increasing factors just above 1, which makes all of them different.
     Source:  [HT10] for the distribution.
     Checked: tests/mechanisms/test_knorm.py.
     """
@@ -221,7 +226,7 @@ class Polytope:
         return ConeNoise(facets, self.surface.weights)
 
     def tail(self, index: int, reach: Fraction) -> arb:
-        """Return a ball around P(|z_index| >= reach) at epsilon 1, or slightly above it."""
+        """Return a ball around P(|z_index| >= reach) at epsilon 1, or a slightly larger number."""
         total = arb(0)
         for facet, weight in zip(self.surface.facets, self.surface.weights, strict=True):
             a = [corner[index] for corner in facet if corner[index] > 0]
@@ -243,7 +248,7 @@ def _read_corners(corners: Sequence[Sequence[Number]]) -> tuple[Point, ...]:
 
 
 def _difference_tail(a: list[Fraction], b: list[Fraction], reach: Fraction) -> arb:
-    """Return a ball around or just above P(X - Y > reach).
+    """Return a ball around P(X - Y > reach), or around a slightly larger number.
 
     X and Y are sums of independent exponentials with the means ``a`` and ``b``.
     """
@@ -271,8 +276,8 @@ class KNorm:
     Claim:   epsilon-DP.
     Why:     let y = x + z. Changing x by a vector of the body changes |y - x|_K by at most 1, by
              the triangle inequality, so the densities of y differ by a factor of at most
-             exp(epsilon). On integers x + round(z) = round(x + z), which is post-processing of y,
-             and so is saturating.
+             exp(epsilon). For integers x, x + round(z) = round(x + z), which is post-processing of
+             y. So is saturating.
     Source:  [HT10]; sampled exactly, see noise/joint.py.
     Checked: tests/mechanisms/test_knorm.py (law), tests/audit/test_claims.py (claim).
 
@@ -313,7 +318,10 @@ class KNorm:
         return noisy.reshape(values.shape)
 
     def interval(self, confidence: Number = 0.95) -> list[tuple[int, int]]:
-        """Return the narrowest symmetric range that contains the noise of each coordinate."""
+        """Return, for each coordinate, a symmetric range that contains its noise.
+
+        Each range has this confidence on its own.
+        """
         miss = 1 - probability("confidence", confidence, zero=False)
         widths = [self._half_width(index, miss) for index in range(self.body.size)]
         return [(-width, width) for width in widths]

@@ -17,15 +17,15 @@ class Laplace:
     """A mechanism that adds two-sided geometric noise to integers, or to numbers on a grid.
 
     ``sensitivity`` is the most that one unit can change all numbers released together, as a sum of
-    absolute differences (the l1 sensitivity). ``cells``, if given, is the number of values that
-    one unit can change. Real numbers need ``grid=`` and are rounded to its multiples.
+    absolute differences (the l1 sensitivity). ``cells``, if given, is the most values that one unit
+    can change. Real numbers need ``grid=`` and are rounded to its multiples.
 
     Law:     P(Z = z) = tanh(1 / 2b) * exp(-|z| / b) over the integers, independent for each
              number, with b = s / epsilon where s is the sensitivity in grid steps.
-    Claim:   epsilon-DP; for ``cells`` = 1, the loss is the smaller `LaplaceLoss`.
+    Claim:   epsilon-DP; for ``cells`` = 1 and an integer s, the loss is the smaller `LaplaceLoss`.
     Why:     a change of the input x by s, in l1, changes the sum of |y_i - x_i| by at most s, for
              any output y. So the two probabilities of y differ by a factor of at most exp(s / b).
-             Rounding to the grid moves each value that changes by less than one step more; s
+             Rounding to the grid can increase the change of each value by less than one step; s
              includes this. Saturating the noisy values is post-processing.
     Source:  [DMNS06], [GRS12]; sampled exactly, see noise/sampler.py.
     Checked: tests/mechanisms/test_laplace.py (law), tests/audit/test_claims.py (claim).
@@ -76,5 +76,5 @@ class Laplace:
         return self.grid.add_noise(self.noise, x, entropy)
 
     def interval(self, confidence: Number = 0.95) -> tuple[Any, Any]:
-        """Return the narrowest symmetric range that contains the noise of one number."""
+        """Return the narrowest symmetric range with this confidence for the noise of one number."""
         return self.grid.interval(self.noise, probability("confidence", confidence, zero=False))

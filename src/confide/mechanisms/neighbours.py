@@ -1,4 +1,4 @@
-"""The two relations of neighboring databases, and the sensitivities of common statistics."""
+"""The two relations of neighboring datasets, and the sensitivities of common statistics."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,7 @@ __all__ = ["Neighbours", "Sensitivity", "histogram_sensitivity", "sum_sensitivit
 
 
 class Neighbours(StrEnum):
-    """The relation that defines neighboring databases; every guarantee is for one of these."""
+    """The relation that defines neighboring datasets; every guarantee is for one of these."""
 
     ADD_REMOVE = "add-remove"
     REPLACE = "replace"
@@ -28,7 +28,7 @@ class Neighbours(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
-    """The most that a vector of statistics changes between neighboring databases, in each norm.
+    """The most that a vector of statistics changes between neighboring datasets, in each norm.
 
     ``l0`` is the number of statistics that change; ``largest`` is the most that any one changes.
     """
@@ -46,12 +46,13 @@ def histogram_sensitivity(
 
     One unit has rows in at most ``cells`` cells, and at most ``rows`` rows in each.
 
-    Claim:   l1 is cells * rows under add-remove and twice that under replace; the squared l2 is
-             cells * rows^2 and twice that; no single count changes by more than ``rows``.
+    Claim:   under add-remove, l0 is cells, l1 is cells * rows, and the squared l2 is
+             cells * rows^2. Under replace, each of these is twice as large. No single count changes
+             by more than ``rows``.
     Why:     adding a unit raises each of its cells by at most ``rows``. Replacing one removes
              such a unit and adds another, which can be in different cells. If both are in one
              cell, the two changes have opposite signs, so its count changes by at most ``rows``.
-    Checked: tests/mechanisms/test_neighbours.py (all small databases).
+    Checked: tests/mechanisms/test_neighbours.py (all small datasets).
 
     >>> histogram_sensitivity("add-remove").l1, histogram_sensitivity("replace").l1
     (Fraction(1, 1), Fraction(2, 1))

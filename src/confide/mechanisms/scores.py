@@ -20,7 +20,7 @@ class Selector:
 
     ``sensitivity`` is the most that one unit can change any candidate's score. ``monotone=True``
     declares that one unit changes all scores in the same direction, as with counts under
-    add-remove. Then the same epsilon gives half the regret.
+    add-remove. Then the same epsilon gives half the bound on the regret.
     """
 
     sensitivity: Fraction
@@ -47,7 +47,7 @@ class Selector:
                 the bound, with at least this confidence.
         Why:    for exponential and for Gumbel noise, a candidate whose score is g below the best
                 wins only if its noise exceeds that of the best by rate * g. This has probability at
-                most exp(-rate * g), and there are at most d such candidates.
+                most exp(-rate * g) for each candidate, and there are fewer than d such candidates.
         Source: [MT07]; Theorem 6 of [Smi17], with its factor 4 lowered to the 2 that suffices.
         """
         count = integer("candidates", candidates, low=1, high=MAX_VALUE)

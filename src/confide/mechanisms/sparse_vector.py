@@ -42,11 +42,12 @@ class SparseVector:
              separate noise, with scale B s / e3, where e3 is ``answers`` times epsilon.
     Claim:   epsilon-DP for the whole session, epsilon = e1 + e2 + e3, for any choice of queries.
     Why:     map each noise on one dataset to a noise on its neighbor with the same answers. Raise
-             T by s: every "below" stays below, for any V, and every "above" stays above if its V
-             rises by 2 s. Raising T costs e1, and raising each of the at most B values of V costs
+             T by s: every "below" stays below with the same V, and every "above" stays above if its
+             V rises by 2 s. Raising T costs e1, and raising each of the at most B values of V costs
              e2 / B. For monotone values, it suffices to raise V by s: if all values increase, T
-             rises too; if all decrease, T stays. Returned values are B Laplace answers. The ratio
-             e1 : e2 = 1 : (2 B)^(2/3), or 1 : B^(2/3), minimizes the variance of V - T.
+             rises too; if all decrease, T stays. Returned values are at most B Laplace answers,
+             each of which costs e3 / B. The ratio e1 : e2 = 1 : (2 B)^(2/3), or 1 : B^(2/3),
+             minimizes the variance of V - T.
     Source:  [DR14], [LSL17] (Algorithm 7 and the split).
     Checked: tests/mechanisms/test_sparse_vector.py (law, claim for short sessions in full),
              tests/audit/test_claims.py (claim), tests/audit/test_known_bad.py (wrong variants).
@@ -127,8 +128,8 @@ class SparseVector:
 
         ``secret`` and ``left`` are those of the other session.
 
-        # Privacy: the two count as one session only if no third one resumes from the same state.
-        # The code that stores ``secret`` must ensure this.
+        # Privacy: the two count as one session only if the other one no longer answers, and no
+        # third one resumes from the same state. The code that stores ``secret`` must ensure this.
         """
         self._noisy_threshold, self._left = secret, left
 
@@ -137,7 +138,7 @@ class SparseVector:
         return self._compare(value)[0]
 
     def ask_value(self, value: int) -> int | None:
-        """Return the noisy value if it is above the threshold, else None."""
+        """Return the noisy value if ``value`` is above the threshold, up to noise, else None."""
         if self._answer_noise is None:
             raise BadDeclaration(
                 "`ask_value` needs a session with `answers=`, a fraction of epsilon greater than "
@@ -178,10 +179,10 @@ class SparseVector:
     def interval(self, confidence: Number = 0.95) -> tuple[int, int]:
         """Return the range of distances from the threshold at which an answer may be wrong.
 
-        Claim: the answer about any single value outside (threshold + low, threshold + high) is
-               correct with at least this confidence, where (low, high) is the result.
-        Why:   an answer is wrong only if V - T reaches the value's distance from the threshold,
-               which is outside the range at least high + 1. The distribution of V - T is the
+        Claim: let (low, high) be the result. The answer about any single value below
+               threshold + low or above threshold + high is correct with at least this confidence.
+        Why:   an answer is wrong only if |V - T| reaches the value's distance from the threshold,
+               which is at least high + 1 for these values. The distribution of V - T is the
                convolution of two two-sided geometric ones, summed in closed form.
         """
         miss = 1 - probability("confidence", confidence, zero=False)
