@@ -11,6 +11,7 @@ from scipy import special
 
 from confide.declare import Budget, Float, Int
 from confide.engines import Sealed
+from confide.errors import Refusal
 from confide.loss import GaussianLoss, PureLoss
 from confide.mechanisms import Neighbours
 from confide.plan import Range, ValueGrid
@@ -171,6 +172,16 @@ def test_intervals_hold_the_population_s_quantiles(entropy: SeededEntropy) -> No
         hits += (ends[:, 0] <= truth) & (truth <= ends[:, 1])
 
     assert [True] * 3 == [is_within(int(hit), 30, 0.90, 0.999) for hit in hits]
+
+
+@pytest.mark.parametrize("level", [0, 1, 1e-7, "0.9999999", -0.5])
+def test_a_level_at_an_end_is_refused(level: Any) -> None:
+    """Levels that are 0 or 1, also after rounding, are refused before any charge."""
+    curator = curator_of({"x": np.arange(100)}, {"x": Int(0, 99)}, Budget(1))
+    with pytest.raises(Refusal, match="exclusive"):
+        curator.quantiles("people", "x", level, share="1%")
+
+    assert 0 == curator.budget.spent.share
 
 
 def test_one_level_is_one_number() -> None:

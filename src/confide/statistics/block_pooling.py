@@ -322,8 +322,9 @@ class Pooling:
         noise_sample = thin(sample_noise(squares)[:, index]) / blocks
         found = width / 4.0 * (square + _reorder(noise_sample, normals[:, 1]))
         inside = np.clip(means, 0.0, width)
-        largest = inside * (width - inside) * blocks / (blocks - 1.0)
-        variance = np.clip(found - (inside - width / 2.0) ** 2, 0.0, largest)
+        unbiased = blocks / (blocks - 1.0)
+        largest = inside * (width - inside) * unbiased
+        variance = np.clip((found - (inside - width / 2.0) ** 2) * unbiased, 0.0, largest)
         factors = _student_factors(
             NORMALS_PER_OUTPUT * len(self.bounds), NORMALS_PER_OUTPUT * index + 2, blocks - 1.0
         )

@@ -48,6 +48,8 @@ __all__ = ["QUANTILES", "QuantilesArguments", "estimate_quantiles", "read_levels
 
 COUNT_PART: Final = Fraction(1, 20)
 MAX_LEVELS: Final = 100
+MAX_DENOMINATOR: Final = 10**6
+"""Levels are rounded to fractions with at most this denominator."""
 TAIL_PROBABILITY: Final = 0.025
 NORMAL_QUANTILE: Final = 1.959963984540054
 """The standard normal quantile at 1 - TAIL_PROBABILITY, from `scipy.special.ndtri`."""
@@ -65,10 +67,11 @@ def read_levels(levels: Number | Sequence[Number]) -> tuple[list[Fraction], bool
     listed: list[Any] = [levels] if single else list(levels)  # type: ignore[arg-type]
     if not 1 <= len(listed) <= MAX_LEVELS:
         raise BadDeclaration(f"`levels` must have 1 to {MAX_LEVELS} items; got {len(listed)}.")
-    read = [fraction("level", level, "a number between 0 and 1") for level in listed]
+    given = [fraction("level", level, "a number between 0 and 1") for level in listed]
+    read = [level.limit_denominator(MAX_DENOMINATOR) for level in given]
     if not all(0 < level < 1 for level in read):
         raise BadDeclaration(f"`levels` must lie between 0 and 1, exclusive; got {levels!r}.")
-    return [level.limit_denominator(10**6) for level in read], single
+    return read, single
 
 
 @dataclass(frozen=True, slots=True)
