@@ -56,6 +56,8 @@ class EstimateArgs(CostArgs, total=False):
 def encode_price(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return price arguments as JSON values; fractions become strings to stay exact.
 
+    Only a confidence level becomes a float.
+
     >>> from fractions import Fraction
     >>> encode_price({"share": Fraction(1, 3), "confidence": 0.9})
     {'share': '1/3', 'confidence': 0.9}

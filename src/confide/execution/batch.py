@@ -186,7 +186,7 @@ class PricedRelease:
 
     @property
     def failure(self) -> Fraction:
-        """The probability with which partition selection may violate its bound in any answer."""
+        """A bound on the probability that partition selection violates its bound in some answer."""
         return sum((plan.failure for _, plan in self.planned), Fraction(0))
 
     @property

@@ -130,7 +130,7 @@ class Spark(SqlEngine):
             self._check_unique(declared)
 
     def _fetch(self, statement: sql.Select) -> Rows:
-        """Return the rows of a statement about public tables."""
+        """Return the rows of a statement, or raise a fault without details."""
         return self._read(self._write(statement), self._rows)
 
     def close(self) -> None:

@@ -35,7 +35,7 @@ from confide.noise import Entropy
 from confide.plan import ContributionBounds
 from confide.plan.selection import BlockReading
 
-BLOCK: Final = "the block"  # no declared name begins so
+BLOCK: Final = "the block"  # no declared name begins with "the "
 WORKERS: Final = 4
 
 

@@ -145,7 +145,7 @@ def as_double(part: Sql) -> Sql:
     return part if is_double else cast(part, "DOUBLE")
 
 
-UNIT: Final = "the unit"  # no declared name begins so
+UNIT: Final = "the unit"  # no declared name begins with "the "
 
 
 def select(columns: Iterable[Sql], source: Sql) -> sql.Select:

@@ -249,7 +249,7 @@ DAY: Final = (
     f"^{_BLANK}(-?[0-9]{{1,7}})([- /\\\\])([0-9]{{1,2}})\\2([0-9]{{1,2}})"
     f"({_BLANK}|[ T]{_TIME}({_ZONE})?{_BLANK})$"
 )
-"""Year, month, and day with one separator; a time of day may follow, and is ignored."""
+"""Year, month, and day, twice separated by the same sign; a time of day may follow."""
 
 INFINITE_DATE: Final = f"^{_BLANK}-?[iI][nN][fF]([iI][nN][iI][tT][yY])?{_BLANK}$"
 """An infinite date, before or after all others."""

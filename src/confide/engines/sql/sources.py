@@ -117,7 +117,7 @@ class SourceWriter:
                 assert_never(source)
 
     def _condition(self, join: Join) -> Sql:
-        """Return the condition of a join: the declared one, or equal units of private tables."""
+        """Return the condition of a join: the query's own, or equal units of private tables."""
         if not join.public:
             left = unit_column(leftmost(join.left))
             return sql.EQ(this=left, expression=unit_column(join.right.alias))
@@ -324,7 +324,7 @@ def raw_name(name: str) -> str:
 
 def stored_name(name: str) -> str:
     """Return a view's name for a column as stored (see `_stored`)."""
-    return f"stored {name}"  # no declared name begins so
+    return f"stored {name}"  # no declared name begins with "stored "
 
 
 def name_enums(rows: sql.Select, names: Mapping[tuple[str, ...], str]) -> None:
