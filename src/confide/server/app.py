@@ -1,6 +1,6 @@
 """The application: its routes, pages, MCP endpoint, middleware, and error handlers.
 
-`confide serve` runs `open_app` in each worker, which reads the declaration file.
+In each worker, `confide serve` runs `open_app`, which reads the declaration file.
 """
 
 import logging

@@ -129,7 +129,7 @@ class RequestMiddleware:
             exchange.log(self._metrics)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the body, or raise an error if it is too large or too slow."""
+        """Return the body, or raise an error if it is too large, too slow, or of unclear length."""
         max_body_size = self._max_body_size * (
             PREDICTIONS_FACTOR if scope["path"].startswith(BOARD_PATHS) else 1
         )

@@ -55,9 +55,9 @@ def show_ledger(
 
 @router.get("/tokens")
 async def tokens(caller: CurrentCaller, service: CurrentService) -> responses.TokensResponse:
-    """List tokens: all of them for the owner, their own and their agents' for an analyst.
+    """List tokens. The owner sees all of them, and an agent sees only its own.
 
-    An agent sees only its own token.
+    An analyst sees their own tokens and those of their agents.
     """
 
     def work() -> responses.TokensResponse:

@@ -56,9 +56,9 @@ INITIAL_FORM: Final = {"sql": "", "by": "share", "amount": "1%"}
 
 
 def check_origin(request: Request) -> None:
-    """Raise `NotYours` if a form was submitted from another site.
+    """Raise `NotYours` for a form that is not known to come from this site.
 
-    # Privacy: the cookie is SameSite=Strict; this check protects browsers that ignore that.
+    # Privacy: the cookie is SameSite=Strict; this check protects users whose browsers ignore it.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     host = request.headers.get("host", "")

@@ -59,7 +59,7 @@ class _ChargedRequest(_PricedRequest):
 
 
 class ChooseRequest(_ChargedRequest):
-    """Candidates, each with a query for its score: one COUNT or SUM. The highest score wins."""
+    """Candidates, each with a query for its score: one COUNT or SUM. High scores are preferred."""
 
     candidates: Annotated[dict[Name, Sql], Field(min_length=1, max_length=1_000)]
 
@@ -73,7 +73,7 @@ class ReleaseRequest(_ChargedRequest):
 
 
 class WatchRequest(_PricedRequest):
-    """A session to open: its threshold, and how many "above" answers it can give."""
+    """A session to open: its threshold, and the number of "above" answers it can give."""
 
     threshold: Finite
     above: Annotated[int, Field(ge=1, le=1_000)] = 1
@@ -91,7 +91,7 @@ class WatchQueryRequest(Schema):
 class StatisticRequest(_ChargedRequest):
     """The fields of every estimate: statistic, table, cost, and confidence level.
 
-    # Privacy: fields hold only strings and numbers, so a request cannot contain a function.
+    # Privacy: fields hold only JSON values, so a request cannot contain a function.
     """
 
     statistic: str

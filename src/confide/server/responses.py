@@ -188,7 +188,7 @@ class LedgerResponse(Schema):
 
 
 class ScoreResponse(Schema):
-    """The best score with its interval, whether it improved, and the submissions left."""
+    """The best score so far with its interval, whether it improved, and the submissions left."""
 
     value: float
     interval: list[float]
@@ -241,7 +241,7 @@ class NewTokenResponse(Schema):
 
 
 class ErrorDetail(Schema):
-    """An error; if the cost was too high, with the cost and the remaining budget or the limit."""
+    """An error. If the cost was too high, it has the cost and the remaining budget or the limit."""
 
     code: str
     message: str
@@ -289,14 +289,14 @@ class WatchResponse(Schema):
 
 
 class WatchQueryResponse(Schema):
-    """Whether the answer is above the threshold, and the number of "above" answers left."""
+    """Whether the value is above the threshold, up to noise, and the "above" answers left."""
 
     above: bool
     left: int
 
 
 class EstimateResponse(Schema):
-    """Named numbers with standard errors and intervals; infinities are null.
+    """Named numbers with standard errors and intervals; null stands for infinities and NaN.
 
     ``form`` is their structure: one number, a list, numbers by name, or the heights of bins with
     ends in ``edges``. A hypothesis test has a ``p_value``.

@@ -104,7 +104,7 @@ async def query(
 async def answers(
     caller: CurrentCaller, service: CurrentService, limit: Limit = 100, before: Before = None
 ) -> responses.AnswersResponse:
-    """List the caller's own charges, newest first."""
+    """List a page of the caller's own charges, newest first."""
 
     def work() -> responses.AnswersResponse:
         found = service.entries(caller.analyst, limit, before)

@@ -143,7 +143,8 @@ class Service:
     async def run_query(self, caller: Caller, work: Callable[[], T]) -> T:
         """Return the result of a query, or raise `NotReady` after ``max_wait`` seconds.
 
-        In the latter case the query keeps running and occupies its slot, and its answer is stored.
+        In the latter case, the query keeps running and occupies its slot. If it succeeds, its
+        answer is stored.
         """
         slot = ExitStack()
         slot.enter_context(self.rate_limiter.query_slot(caller.account))
@@ -214,7 +215,7 @@ class Service:
         confirm: bool,
         price: Callable[[Curator], Share] | None = None,
     ) -> T:
-        """Return the result of ``work``, charged to the caller and to their token's own limit.
+        """Return the result of ``work``, charged to the caller and to their token's limit, if any.
 
         ``price`` returns the share that the work costs, if ``price_args`` do not determine it.
         """
@@ -296,7 +297,7 @@ class Service:
         return self.curator.ledger.history(limit, before=before, analyst=name)
 
     def answer(self, caller: Caller, entry: int) -> Answer:
-        """Return one of the caller's stored answers."""
+        """Return one of the caller's stored answers; the owner can get any stored answer."""
         self._check_own(caller, entry)
         found = self.curator.answer(entry)
         if found is None:
@@ -307,11 +308,14 @@ class Service:
         return found
 
     def query_text(self, caller: Caller, entry: int) -> str:
-        """Return the SQL of one of the caller's queries."""
+        """Return the SQL of one of the caller's queries, or of any query to the owner."""
         return self._check_own(caller, entry).question.text
 
     def _check_own(self, caller: Caller, entry: int) -> Entry:
-        """Return an entry, or raise the same error if it is missing or belongs to someone else."""
+        """Return an entry, or raise the same error if it is missing or belongs to someone else.
+
+        To the owner, every entry counts as their own.
+        """
         found = self.curator.ledger.history(1, before=entry + 1)
         is_there = bool(found) and found[0].number == entry
         if not is_there or not (caller.is_owner or found[0].question.analyst == caller.analyst):
@@ -427,7 +431,7 @@ def read_watch(service: Service, caller: Caller, entry: int) -> responses.WatchR
 def ask_watch(
     service: Service, caller: Caller, entry: int, request: requests.WatchQueryRequest
 ) -> responses.WatchQueryResponse:
-    """Return whether an answer is above, and the number of "above" answers left."""
+    """Return whether a value is above the threshold, and the number of "above" answers left."""
     watch = _find_watch(service, caller, entry)
     return responses.WatchQueryResponse(
         above=watch.ask(request.sql, key=request.key), left=watch.left

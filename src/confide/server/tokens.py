@@ -63,7 +63,7 @@ TOKENS: Final = Table(
     Column("parent", String(16)),
     Column("may_confirm", Integer, nullable=False, server_default="0"),
 )
-"""One row per token, with a digest of its secret."""
+"""One row per token, with a hash of its text."""
 
 LAYOUT_TABLE: Final = Table(
     "confide_server",
@@ -144,7 +144,7 @@ class Token:
     ``name`` is the name of the owner, or of the analyst whose limits apply. A token that an analyst
     creates for an agent has the agent's name as its ``label``, a ``limit`` on its own spending, and
     the id of the analyst's token as its ``parent``. It is valid only as long as its parent.
-    ``may_confirm`` lets an agent confirm a high cost.
+    ``may_confirm`` lets an agent, or any caller through the tools, confirm a high cost.
     """
 
     id: str
@@ -186,7 +186,10 @@ class TokenStore:
         parent: Token | None = None,
         may_confirm: bool = False,
     ) -> tuple[str, Token]:
-        """Create a token; return its text, which is not stored, and the stored token."""
+        """Create a token; return its text, which is not stored, and the stored token.
+
+        It expires after ``days``, or with its ``parent`` if that is earlier.
+        """
         for called in (name, label or name):
             if not isinstance(called, str) or not NAME_PATTERN.match(called):
                 raise BadDeclaration(
@@ -225,7 +228,9 @@ class TokenStore:
         return text, _token(row)
 
     def find(self, text: str) -> Token | None:
-        """Return the valid token with this text, or None if it is unknown, expired, or revoked.
+        """Return the token with this text, or None if it or its parent is not valid.
+
+        A token is not valid if it is unknown, expired, or revoked.
 
         Why: the row is found by the id, which is not secret. A hash is compared in constant time
              whether or not there is a row, so timing reveals nothing about any secret.
@@ -303,7 +308,7 @@ class TokenStore:
 def spent_by_analyst(tokens: Iterable[Token], ledger: Ledger) -> dict[str, Fraction]:
     """Return the share that each analyst with a token has spent in total, from the ledger.
 
-    A token without its own limit spends its analyst's share and is not counted separately.
+    The tokens themselves record only spending that counts toward a limit of their own.
     """
     names = {token.name for token in tokens if token.role is Role.ANALYST}
     return {name: ledger.allowance(name).spent.fraction for name in sorted(names)}
