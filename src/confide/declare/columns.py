@@ -1,4 +1,4 @@
-"""Column types with bounds: `Int`, `Float`, `Category`, `Text`, `Bool`, and `Date`.
+"""Column types: `Int`, `Float`, `Category`, `Text`, `Bool`, `Date`, and `Timestamp`.
 
 The engine clips the values of every row to the declared bounds, so a wrong bound costs accuracy
 but not privacy. Bounds must come from domain knowledge, never from the data.
@@ -188,10 +188,10 @@ class Date:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Timestamp:
-    """Dates with a time of day, to the millisecond and without a time zone; others are clipped.
+    """Dates with a time of day, from ``low`` to ``high``; values outside are clipped.
 
-    A date as ``low`` is its first millisecond, and as ``high`` its last. Stored values with a time
-    zone are converted to UTC.
+    Timestamps have milliseconds, but no time zone; stored values with a time zone are converted to
+    UTC. If ``low`` is a date, its first millisecond is meant; if ``high`` is a date, its last.
     """
 
     kind: ClassVar[Kind] = Kind.TIMESTAMP
@@ -257,9 +257,9 @@ def read_day(name: str, value: object) -> date:
 
 
 def read_timestamp(name: str, value: object, *, is_end: bool = False) -> datetime:
-    """Return a timestamp, passed as such, as a date, or as a string of either.
+    """Return a timestamp, passed as a `datetime`, as a `date`, or as a string of either.
 
-    A date is its first millisecond or, if ``is_end``, its last.
+    A date becomes its first millisecond or, with ``is_end``, its last.
     """
     try:
         if isinstance(value, str) and len(value) == len("2020-01-31"):

@@ -132,7 +132,7 @@ def text_to_date(text: Sql) -> Sql:
 
 
 def text_to_timestamp(text: Sql) -> Sql:
-    """Return the timestamp that a string in the form of ISO 8601 represents."""
+    """Return the timestamp that a string in the form of ISO 8601 represents, else NULL."""
     return case(_is_valid(text, "timestamp"), cast(text.copy(), "TIMESTAMP"))
 
 
@@ -335,8 +335,9 @@ def _split(name: str) -> Iterable[str]:
 def convert(stored: PostgresColumn, declared: Column | None = None) -> tuple[Sql, Kind]:
     """Return SQL that reads a stored column and fails on no row, and the kind of its values.
 
-    A NUMERIC becomes an integer if an integer is declared, else a double. Timestamps become dates
-    in UTC if a date or nothing is declared, else strings. Types without a kind are read as text.
+    A NUMERIC becomes an integer if an integer is declared, else a double. Timestamps stay
+    timestamps, in UTC, if they are declared. They become dates in UTC if a date or nothing is
+    declared, else strings. Types without a kind are read as text.
     """
     value, kind = column(stored.name), stored.kind or Kind.TEXT
     if stored.base == "numeric" and isinstance(declared, Int):

@@ -307,7 +307,7 @@ def _raw_public(types: Mapping[str, Any]) -> Raw:
 
 
 def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
-    """Return the declared columns and the unit, each in one of the five types that queries know."""
+    """Return the declared columns and the unit, each in a type that queries know."""
     raw: Raw = {}
     for name, column_type in declared.columns.items():
         stored = _type_of(declared.name, name, types)
@@ -323,7 +323,7 @@ def _raw(declared: Table, types: Mapping[str, Any]) -> Raw:
 def _read_column(source: str, name: str, stored: Any, declared: Column) -> tuple[Kind, Sql]:
     """Return the kind of a column, and the SQL that reads it.
 
-    Timestamps become dates if dates are declared, else strings.
+    Timestamps become dates if dates are declared, and strings unless timestamps are.
     """
     type_name = stored.typeName()
     value: Sql = column(name)

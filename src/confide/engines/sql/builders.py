@@ -121,7 +121,7 @@ def finite(value: Sql) -> Sql:
 
 
 def literal(value: object) -> Sql:
-    """Return a value from the query as a literal."""
+    """Return a value from the query as a literal; a timestamp becomes milliseconds since 1970."""
     match value:
         case None:
             return sql.Null()
@@ -192,7 +192,7 @@ def unit_column(alias: str | None = None) -> sql.Column:
 
 
 def timestamp_literal(value: datetime) -> Sql:
-    """Return a timestamp as stored values are compared with it."""
+    """Return a timestamp as a literal that can be compared with stored timestamps."""
     return cast(sql.Literal.string(value.isoformat(" ")), "TIMESTAMP")
 
 

@@ -393,7 +393,10 @@ def _stored(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
 def _clipped(  # noqa: PLR0911  # one for each type
     declared: Column, raw: Sql, stored: Kind | None
 ) -> Sql:
-    """Return a raw value as declared: clipped to its bounds, or NULL if its list lacks it."""
+    """Return a raw value as declared: clipped to its bounds, or NULL if its list lacks it.
+
+    A timestamp becomes an integer, the milliseconds since 1970.
+    """
     match declared:
         case Int(low=low, high=high):
             return clamped(_stored(declared, raw, stored), low, high)

@@ -128,7 +128,10 @@ def small_keys(measurement: Measurement) -> list[str]:
 
 
 def decode_keys(found: Mapping[Keys, T], measurement: Measurement) -> dict[Keys, T]:
-    """Return the results of a statement by group, with declared strings instead of positions."""
+    """Return the results of a statement by group, with group keys as answers show them.
+
+    Positions become declared strings, and milliseconds become timestamps.
+    """
     lists = {index: _strings(declared) for index, declared in _find_coded(measurement).items()}
     keys_of = enumerate(measurement.query.keys)
     timestamps = {index for index, key in keys_of if key.kind is Kind.TIMESTAMP}

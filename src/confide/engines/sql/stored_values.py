@@ -1,4 +1,4 @@
-"""Reads stored values as Booleans or categories, in the same way on every engine.
+"""Reads stored values as Booleans, categories, or timestamps, in the same way on every engine.
 
 Some exports write 0.0 and 1.0 for flags, and 1.0 for the code 1. Both are read as intended.
 
@@ -63,7 +63,7 @@ def as_boolean(raw: Sql, stored: Kind | None) -> Sql:
 def as_iso_timestamp(text: Sql) -> Sql:
     """Return a string if it is a timestamp in the form of ISO 8601, else NULL.
 
-    Engines know other forms too, each its own ones, and some depend on a time zone.
+    Each engine can cast other forms too, some of which depend on a time zone.
     """
     is_iso = sql.RegexpLike(this=text, expression=sql.Literal.string(ISO_TIMESTAMP))
     return case(is_iso, text.copy())
