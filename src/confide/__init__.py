@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Budget,
         Category,
         Date,
+        Decimal,
         Float,
         Int,
         Limit,
@@ -64,6 +65,7 @@ __all__ = [
     "Cost",
     "Curator",
     "Date",
+    "Decimal",
     "Fault",
     "Float",
     "Holdout",
@@ -100,7 +102,7 @@ __all__ = [
 ]
 
 _DECLARED: Final = (
-    *("ROW", "Bool", "Budget", "Category", "Date", "Float"),
+    *("ROW", "Bool", "Budget", "Category", "Date", "Decimal", "Float"),
     *("Int", "Limit", "Limits", "PublicTable", "Table", "Text", "Timestamp"),
 )
 _AGGREGATES: Final = (

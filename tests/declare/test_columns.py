@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from datetime import date, datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from confide.declare import Bool, Category, Column, Date, Float, Int, Kind, Text
+from confide.declare import Bool, Category, Column, Date, Decimal, Float, Int, Kind, Text
 from confide.declare.columns import GRID_BITS, MAX_INTEGER, finest_step
 from confide.errors import BadDeclaration
 
@@ -105,3 +105,11 @@ def test_the_step_is_fine_and_a_power_of_two(low: Fraction, width: Fraction) -> 
     assert 1 in (top, bottom)
     assert 0 == (top * bottom) & (top * bottom - 1)
     assert 2 ** (GRID_BITS - 1) < width / step <= 2**GRID_BITS
+
+
+def test_a_decimal_has_the_step_of_its_last_digit() -> None:
+    """A decimal is a float whose step is one unit of its last digit; other scales are refused."""
+    assert Float(0, 100, step=Fraction(1, 100)) == Decimal(0, 100, 2)
+    for scale in (-1, 16, 1.5):
+        with pytest.raises(BadDeclaration, match="scale"):
+            Decimal(0, 1, cast(Any, scale))

@@ -190,6 +190,8 @@ CONDITIONS = [
     ("CAST(diagnosis AS INTEGER) = 1", "CAST(t1.diagnosis AS BIGINT) = 1"),
     ("TRY_CAST(diagnosis AS BIGINT) = 1", "CAST(t1.diagnosis AS BIGINT) = 1"),
     ("diagnosis::DOUBLE = 1", "CAST(t1.diagnosis AS DOUBLE) = 1"),
+    ("cost::DECIMAL(9, 1) > 5.5", "ROUND(CAST(t1.cost AS DOUBLE), 1) > 5.5"),
+    ("CAST(cost AS NUMERIC(9)) > 7", "ROUND(CAST(t1.cost AS DOUBLE), 0) > 7"),
     ("age::VARCHAR = '1'", "CAST(t1.age AS VARCHAR) = '1'"),
     ("age::TEXT = '1'", "CAST(t1.age AS VARCHAR) = '1'"),
     ("CAST(age AS BOOLEAN)", "CAST(t1.age AS BOOLEAN)"),

@@ -23,6 +23,7 @@ __all__ = [
     "Category",
     "Column",
     "Date",
+    "Decimal",
     "Float",
     "Int",
     "Kind",
@@ -41,6 +42,7 @@ MAX_FLOAT: Final = Fraction(sys.float_info.max)
 MIN_STEP: Final = Fraction(1, 10**300)
 """The smallest step allowed, so that a double can hold the number of steps in 1."""
 GRID_BITS: Final = 40
+MAX_SCALE: Final = 15
 EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  # timestamps have no time zone
 MILLISECOND: Final = timedelta(milliseconds=1)
 END_OF_DAY: Final = time(23, 59, 59, 999_000)
@@ -111,6 +113,16 @@ class Float:
             )
         for name, value in (("low", least), ("high", most), ("step", exact_step)):
             object.__setattr__(self, name, value)
+
+
+def Decimal(low: Number, high: Number, scale: int) -> Float:  # noqa: N802  # the name of a type
+    """Return the type of decimal numbers: a `Float` whose step is one unit of its last digit.
+
+    >>> Decimal(0, 100, 2).step
+    Fraction(1, 100)
+    """
+    digits = integer("scale", scale, low=0, high=MAX_SCALE)
+    return Float(low, high, step=Fraction(1, 10**digits))
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -19,6 +19,7 @@ from confide.declare.columns import (
     Category,
     Column,
     Date,
+    Decimal,
     Float,
     Int,
     Text,
@@ -160,6 +161,14 @@ COLUMNS: Final[dict[str, tuple[Any, dict[str, Field]]]] = {
             "low": Field(_real, LOW_ADVICE),
             "high": Field(_real, HIGH_ADVICE),
             "step": Field(positive),
+        },
+    ),
+    "decimal": (
+        Decimal,
+        {
+            "low": Field(_real, LOW_ADVICE),
+            "high": Field(_real, HIGH_ADVICE),
+            "scale": Field(_integer, "Write the number of decimal places, such as `scale = 2`."),
         },
     ),
     "category": (

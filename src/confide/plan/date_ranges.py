@@ -92,7 +92,7 @@ def _move_months(ordinal: Bound, count: Bound) -> Bound:
     day = _to_date(ordinal)
     year, month = divmod(day.year * 12 + day.month - 1 + int(count), 12)
     if not date.min.year <= year <= date.max.year:
-        return math.copysign(math.inf, year)
+        return math.inf if year > 0 else -math.inf
     start = date(year, month + 1, 1)
     days = (start.replace(day=28).toordinal() + 4) - start.toordinal()
     following = date.fromordinal(start.toordinal() + days) if start < LAST_MONTH else None

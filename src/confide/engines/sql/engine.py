@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from sqlglot import expressions as sql
 
 from confide.declare import Kind
+from confide.declare.columns import from_milliseconds
 from confide.engines.protocol import Estimator, Facts, Groups, Sealed, SealedBlocks
 from confide.engines.sql.blocks import compute_blocks, write_blocks
 from confide.engines.sql.histograms import read_counts, write_histogram
 from confide.engines.sql.statements import center_totals, decode_keys, write_statement
 from confide.errors import Fault
+from confide.expressions.tree import Value
 from confide.ledger import Hold
 from confide.noise import Entropy
 from confide.plan import Measurement
@@ -105,11 +107,11 @@ class SqlEngine(ABC):
                 )
                 for index in range(len(measurement.histograms))
             )
-            counts = tuple(decode_keys(one, measurement) for one in found)
+            counts = tuple(_read_keys(one, measurement) for one in found)
             if not measurement.totals and measurement.keys is not None:
                 return Sealed({}, counts)
             rows = self._read(self._write_statement(measurement), self._rows)
-        groups = decode_keys(sum_groups(rows, keys), measurement)
+        groups = _read_keys(sum_groups(rows, keys), measurement)
         return Sealed(center_totals(groups, measurement), counts)
 
     def run_blocks(
@@ -210,6 +212,23 @@ def engine_fault(reason: str) -> Fault:
         "The engine failed; the owner's log has the reason. If you retry with the same key, you "
         "will not be charged twice."
     )
+
+
+def _read_keys(
+    found: Mapping[tuple[Value, ...], T], measurement: Measurement
+) -> dict[tuple[Value, ...], T]:
+    """Return results by group, with declared strings and timestamps as keys."""
+    decoded = decode_keys(found, measurement)
+    kinds = [key.kind for key in measurement.query.keys]
+    if Kind.TIMESTAMP not in kinds:
+        return decoded
+
+    def read(kind: Kind | None, value: Value) -> Value:
+        if kind is Kind.TIMESTAMP and isinstance(value, int):
+            return from_milliseconds(value)
+        return value
+
+    return {tuple(map(read, kinds, keys)): one for keys, one in decoded.items()}
 
 
 def sum_groups(rows: Sequence[tuple[Any, ...]], keys: int) -> Groups:

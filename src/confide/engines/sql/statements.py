@@ -17,7 +17,6 @@ from typing import Any, Final, TypeVar
 from sqlglot import expressions as sql
 
 from confide.declare import Category, Kind
-from confide.declare.columns import from_milliseconds
 from confide.engines.protocol import Groups
 from confide.engines.sql.builders import (
     UNIT,
@@ -133,14 +132,10 @@ def decode_keys(found: Mapping[Keys, T], measurement: Measurement) -> dict[Keys,
     Positions become declared strings, and milliseconds become timestamps.
     """
     lists = {index: _strings(declared) for index, declared in _find_coded(measurement).items()}
-    keys_of = enumerate(measurement.query.keys)
-    timestamps = {index for index, key in keys_of if key.kind is Kind.TIMESTAMP}
-    if not lists and not timestamps:
+    if not lists:
         return dict(found)
 
     def name(index: int, value: Any) -> Value:
-        if value is not None and index in timestamps:
-            return from_milliseconds(int(value))
         is_coded = index in lists and value is not None
         named: Value = lists[index][value] if is_coded else value
         return named

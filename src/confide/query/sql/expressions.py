@@ -112,6 +112,8 @@ AGGREGATE_NODES: Final = (
 )
 PREDICATES: Final = (exp.Predicate, exp.Not, exp.Connector, exp.In, exp.Between, exp.Is)
 SUBQUERY_PREDICATES: Final = (exp.SubqueryPredicate,)
+DEFAULT_SCALE: Final = 3
+"""The decimal places of DECIMAL without parameters."""
 MILLISECOND_SCALE: Final = 3
 WHOLE_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
@@ -312,11 +314,25 @@ def _read_trim(node: exp.Expr, context: Context) -> Expression:
 def _read_cast(node: exp.Expr, context: Context) -> Expression:
     """Convert CAST, TRY_CAST, and x::type alike: failed casts yield NULL."""
     context.statement.expect(node, "this", "to", *(["safe"] if type(node) is exp.TryCast else []))
+    if node.args["to"].this is exp.DType.DECIMAL:
+        return _read_decimal(node, context)
     function = CASTS.get(node.args["to"].this)
-    if function is None:  # check before the arguments of DECIMAL(10, 2)
+    if function is None:
         raise UnsupportedQuery(CAST_ADVICE)
     context.statement.expect(node.args["to"], "this")
     return build_call(function, read_expression(node.this, context))
+
+
+def _read_decimal(node: exp.Expr, context: Context) -> Expression:
+    """Convert a cast to DECIMAL(width, scale), which rounds doubles to ``scale`` digits."""
+    target = node.args["to"]
+    context.statement.expect(target, "this", "expressions")
+    digits = [read_integer(part.this) for part in target.expressions]
+    scale = DEFAULT_SCALE if not digits else digits[1] if len(digits) > 1 else 0
+    if scale is None:
+        raise UnsupportedQuery(CAST_ADVICE)
+    value = make_call(F.TO_FLOAT, read_expression(node.this, context))
+    return make_call(F.ROUND, value, make_literal(scale))
 
 
 def _read_milliseconds(node: exp.Expr, context: Context) -> Expression:

@@ -117,8 +117,8 @@ CASTS: Final[dict[exp.DType, Function | Shorthand]] = {
     exp.DType.TIMESTAMPNTZ: S.TO_TIMESTAMP,
 }
 CAST_ADVICE: Final = (
-    "Values can be cast only to BIGINT, DOUBLE, VARCHAR, BOOLEAN, DATE, or TIMESTAMP. For "
-    "DECIMAL, NUMERIC, and other numbers, use DOUBLE, or `ROUND(x, 2)` to round."
+    "Values can be cast only to BIGINT, DOUBLE, DECIMAL, VARCHAR, BOOLEAN, DATE, or TIMESTAMP. For "
+    "other numbers, use DOUBLE, or `ROUND(x, 2)` to round."
 )
 PART_NODES: Final[dict[type[exp.Expr], str]] = {
     exp.DayOfWeekIso: "isodow",
