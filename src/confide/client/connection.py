@@ -158,7 +158,10 @@ def _parse_url(url: str) -> SplitResult | None:
 
 @show_keywords
 class Connection(RemoteStatistics):
-    """A remote curator; each method does the same as the method of `Curator` with its name."""
+    """A remote curator: methods with the name of a method of `Curator` do the same.
+
+    Only `watch` differs: its session is durable.
+    """
 
     def __init__(self, http: Any, *, wait: Callable[[float], None] = time.sleep) -> None:
         self._http, self._wait = http, wait
@@ -175,8 +178,8 @@ class Connection(RemoteStatistics):
     ) -> RemoteAnswer:
         """Return the answer to a SQL query; the keywords are those of `Curator.sql`.
 
-        Without a ``key``, a random one is used, so that a retry after a broken connection is not
-        charged twice.
+        Without a ``key``, a random one is used, so that an automatic retry after a broken
+        connection is not charged twice.
         """
         body = {
             "sql": text,
@@ -231,7 +234,7 @@ class Connection(RemoteStatistics):
         confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> RemoteChoice:
-        """Return a candidate with nearly the highest score, but no scores."""
+        """Return a candidate with nearly the highest score; no score is returned."""
         pairs = pair_candidates(candidates, score)
         named = {name: self._to_sql(query) for name, query in pairs.items()}
         call = {"fresh": fresh, "confirm": confirm, "key": key or secrets.token_hex(16)}
@@ -279,11 +282,11 @@ class Connection(RemoteStatistics):
         confirm: bool = False,
         **want: Unpack[CostArgs],
     ) -> RemoteWatch:
-        """Return a session that reports whether answers exceed a threshold.
+        """Return a session that reports whether the values of queries are above a threshold.
 
         The session is stored in the server's ledger, so it outlives this connection; `resume_watch`
-        continues it. A retry after a broken connection finds the same session and is not charged
-        again.
+        continues it. An automatic retry after a broken connection finds the same session and is not
+        charged again.
         """
         bound = None if sensitivity is None else _amount(sensitivity)
         body = {"threshold": float(threshold), "above": above, "sensitivity": bound}
@@ -323,7 +326,7 @@ class Connection(RemoteStatistics):
         return RemoteAnswer.of(self.send("GET", f"/v1/answers/{int(entry)}"), self._intervals)
 
     def holdout_ask(self, name: str, predictions: Sequence[float]) -> dict[str, Any]:
-        """Return the score of predictions on a reusable holdout, one for each of its rows."""
+        """Return the score of predictions, one for each row of a reusable holdout."""
         body = {"predictions": [float(value) for value in predictions]}
         # No retry: requests have no idempotency key, so a second one could use up a submission.
         return self._send_once("POST", f"/v1/holdouts/{quote(name, safe='')}/ask", body)
@@ -436,7 +439,10 @@ def _parse_error(status: int, body: Any) -> ConfideError:
 
 
 def _read_confirmation(error: dict[str, Any]) -> ConfirmationRequired:
-    """Return the refusal of an unconfirmed cost; its advice is for Python if the token can."""
+    """Return the refusal of an unconfirmed cost.
+
+    If the server advises to confirm in JSON, its advice is replaced by that for Python.
+    """
     cost = Cost(Fraction(error["cost"]), float(error["epsilon"]))
     found = ConfirmationRequired(cost=cost, limit=Fraction(error["limit"]))
     message: str = error["message"]

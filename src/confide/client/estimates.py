@@ -30,9 +30,9 @@ OPTION_NAMES: Final = ("epsilon", "share", "confidence", "fresh", "key", "confir
 class RemoteEstimate:
     """Numbers with standard errors and intervals that account for sampling error and noise.
 
-    ``value`` and ``standard_error`` are one number, a list, or a dictionary by name; ``interval``
-    has a pair (low, high) instead of each number. A density has ``edges``; a hypothesis test has a
-    ``p_value``.
+    ``value`` and ``standard_error`` are one number, a list, or a dictionary by name; `interval`
+    returns a pair (low, high) instead of each number. An unknown value is None. A density has
+    ``edges``; a hypothesis test has a ``p_value``.
     """
 
     statistic: str
