@@ -181,7 +181,7 @@ def _target_rows(table: Table, person: Person) -> list[dict[str, Any]]:
 
 
 def _edge_row(table: Table, *, is_high: bool) -> dict[str, Any]:
-    """Return a row with numbers and dates at one bound, and with usual keys.
+    """Return a row with numbers, dates, and timestamps at one bound, and with usual keys.
 
     If ``is_high``, a float with a positive upper bound is ten times that bound.
     """

@@ -1,6 +1,6 @@
-"""Functions of dates that expand into other functions: parts, periods, differences, and formats.
+"""Functions of dates and timestamps that expand into other functions: parts, periods, differences.
 
-Names of months and days are English, and weeks begin on Monday, whatever an engine's settings are.
+Weeks begin on Monday, whatever an engine's settings are.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 BEFORE_EPOCH: Final = 719_162 * 24 * HOUR
 """Milliseconds from January 1 of year 1 to January 1, 1970."""
 CLOCK_PARTS: Final = frozenset({"hour", "minute", "second", "millisecond", "epoch"})
-"""Parts and periods of timestamps, of which dates have the first."""
+"""Parts and periods that depend on the time of day; a date counts as its midnight."""
 
 Rule = Callable[[Expression], Expression]
 """A function that returns an expression of a date, such as its year."""
@@ -69,10 +69,10 @@ def _times(left: Expression, right: Expression) -> Expression:
 
 
 def _years_of(length: int, first: int = 0) -> Rule:
-    """Return the rule of a number of periods of ``length`` years since year ``first``.
+    """Return the rule of the number of the period of ``length`` years that contains a date.
 
-    Decades start in year 0 and are numbered from 0; centuries and millennia start in year 1 and
-    are numbered from 1.
+    By default, the periods start in year 0 and are numbered from 0. If ``first`` is 1, they start
+    in year 1 and are numbered from 1, as EXTRACT does for centuries and millennia.
     """
 
     def rule(day: Expression) -> Expression:
@@ -98,15 +98,15 @@ def _epoch(day: Expression) -> Expression:
 
 
 def _count_since_epoch(part: Expression, size: int) -> Expression:
-    """Return the number of complete periods of some milliseconds since 1970."""
+    """Return the number of complete periods of ``size`` milliseconds since 1970."""
     count = make_call(F.EPOCH_MS, to_timestamp(part))
     return count if size == 1 else make_call(F.FLOOR, make_call(F.DIVIDE, count, _number(size)))
 
 
 def _clock(size: int, cycle: int) -> Rule:
-    """Return the rule of hours and so on, which begin again after a number of them.
+    """Return the rule of a part of the time of day, such as hours, which restart after ``cycle``.
 
-    They are counted from year 1, so that remainders are not negative.
+    Periods of ``size`` milliseconds are counted from year 1, so that no remainder is negative.
     """
     first = BEFORE_EPOCH // size
 
@@ -119,7 +119,7 @@ def _clock(size: int, cycle: int) -> Rule:
 
 
 def _beginning_of(size: int) -> Rule:
-    """Return the rule of the beginning of an hour and so on."""
+    """Return the rule of the beginning of an hour or another period of ``size`` milliseconds."""
 
     def rule(part: Expression) -> Expression:
         return make_call(F.FROM_EPOCH_MS, _times(_count_since_epoch(part, size), _number(size)))
@@ -159,7 +159,7 @@ DATE_PARTS: Final[Mapping[str, Rule]] = {
 
 
 def _beginning_of_years(length: int) -> Rule:
-    """Return the rule of January 1 of the latest year that is a multiple of ``length``."""
+    """Return the rule of January 1 of the latest year, up to a date, divisible by ``length``."""
 
     def rule(day: Expression) -> Expression:
         years = make_call(F.MODULO, make_call(F.YEAR, day), _number(length))
@@ -187,7 +187,7 @@ TRUNCATIONS: Final[Mapping[str, Rule]] = {
     "minute": _beginning_of(MINUTE),
     "second": _beginning_of(SECOND),
 }
-"""The first days of periods, by their names in DATE_TRUNC."""
+"""Rules of the first day of the period that contains a date, by its name in DATE_TRUNC."""
 
 
 def _counted(*steps: tuple[Function, int]) -> Rule:
@@ -233,7 +233,7 @@ Arguments = Sequence[Expression]
 
 
 def extract_part(parts: Arguments) -> Expression:
-    """Return a part of a date, from its name and the date."""
+    """Return a part of a date or timestamp, from the part's name and the date."""
     name, day = parts
     return _find(DATE_PARTS, "EXTRACT", name)(_suitable(name, day))
 
@@ -245,12 +245,16 @@ def truncate_date(parts: Arguments) -> Expression:
 
 
 def _suitable(name: Expression, part: Expression) -> Expression:
-    """Return a timestamp for hours and so on, and its date for days and longer periods."""
+    """Return a date or timestamp as it is for the names in `CLOCK_PARTS`, otherwise as a date."""
     return as_literal(part) if _read_word(name) in CLOCK_PARTS else as_day(part)
 
 
 def date_difference(parts: Arguments) -> Expression:
-    """Return the number of periods between two dates, from the period's name and the dates."""
+    """Return the number of periods between two dates, from the period's name and the dates.
+
+    It is the number of periods that start after the first date, up to the second one, and negative
+    if the second date is earlier. Only of weeks, complete ones are counted.
+    """
     name, first, last = parts
     return _find(DIFFERENCES, "DATE_DIFF", name)(_suitable(name, first), _suitable(name, last))
 
@@ -340,7 +344,7 @@ def make_date(parts: Arguments) -> Expression:
 
 
 def as_day(part: Expression) -> Expression:
-    """Return a date expression, also of a timestamp; read a constant string as a date."""
+    """Return a date, or the date of a timestamp, as an expression; constant strings are read."""
     return to_day(as_literal(part))
 
 
@@ -362,7 +366,7 @@ def _check_day(day: Expression) -> Expression:
 
 
 def _read_word(name: Expression) -> str:
-    """Return the name of a period in the singular and in lower case."""
+    """Return the name of a period in the singular and in lower case, or "" for another value."""
     match name:
         case Literal(value=str(text)):
             word = text.lower()

@@ -44,13 +44,13 @@ __all__ = [
 F = Function
 MAX_INTEGER: Final = 10**38
 INT64_LIMIT: Final = 2**63
-"""Integers of at least this value do not fit in 64 bits and become floats."""
+"""Integers from this value up, or below its negative, do not fit in 64 bits and become floats."""
 MAX_TEXT_LENGTH: Final = 1_000
 MAX_ROUND_DIGITS: Final = 15
 MAX_PARTS: Final = 5_000
 MAX_PIECES: Final = 1_000
 MAX_TRIMMED_CHARACTERS: Final = 100
-"""The number of characters that TRIM compares at each position of a string."""
+"""The maximum number of characters for TRIM, which compares each of them at each position."""
 EPOCH_DAY: Final = Literal(date(1970, 1, 1), Kind.DATE)
 MILLISECONDS_PER_DAY: Final = 86_400_000
 CASTS: Final = frozenset({F.TO_INT, F.TO_FLOAT, F.TO_TEXT, F.TO_BOOL})
@@ -60,7 +60,7 @@ DATE_FUNCTIONS: Final = frozenset(
         *(F.TRUNC_YEAR, F.TRUNC_QUARTER, F.TRUNC_MONTH, F.TRUNC_WEEK, F.TO_DATE),
     }
 )
-"""Functions of dates that take the date of a timestamp."""
+"""Functions of dates, which use the date of a timestamp."""
 EXTREMES: Final = frozenset({F.LEAST, F.GREATEST})
 COMPARISONS: Final = frozenset(
     {F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER, F.GREATER_EQUAL, F.IN}
@@ -103,7 +103,10 @@ def make_literal(value: object) -> Literal:  # noqa: PLR0911  # one for each typ
 
 
 def _plain(value: object) -> object:
-    """Return the Python value of a NumPy or pandas scalar; return other values unchanged."""
+    """Return the Python value of a NumPy or pandas scalar; return other values unchanged.
+
+    A timestamp at midnight becomes a date. Time spans and NaT are refused.
+    """
     match value:
         case timedelta() | np.timedelta64():
             raise UnsupportedQuery(
@@ -144,7 +147,7 @@ def read_day(text: str) -> Literal:
 
 
 def to_timestamp(part: Expression) -> Expression:
-    """Return a date, or a string that is written out, as a timestamp; others unchanged."""
+    """Return a date or a string literal as a timestamp; return other expressions unchanged."""
     match part:
         case Literal(value=str(text)):
             try:
@@ -164,7 +167,7 @@ def to_timestamp(part: Expression) -> Expression:
 
 
 def to_day(part: Expression) -> Expression:
-    """Return the date of a timestamp; others unchanged."""
+    """Return the date of a timestamp; return other expressions unchanged."""
     match part:
         case Literal(value=datetime() as timestamp):
             return Literal(timestamp.date(), Kind.DATE)
@@ -207,7 +210,10 @@ def make_call(function: Function, *arguments: Expression) -> Expression:
 def _simplify(  # noqa: PLR0911  # one for each rule
     function: Function, arguments: Sequence[Expression]
 ) -> Expression | None:
-    """Return a call of literals as a literal, or arithmetic of dates as a function of dates."""
+    """Return a simpler equivalent of a call, or None.
+
+    Some calls of literals become literals, and arithmetic of dates becomes a function of dates.
+    """
     match function, arguments:
         case F.NEGATE, (Literal(value=bool()),):
             return None
@@ -251,7 +257,7 @@ def _move_date(function: Function, left: Expression, right: Expression) -> Expre
 
 
 def _moved_date(function: Function, day: date, count: int) -> Expression:
-    """Return a literal date moved by days, or by months at most to the end of the month."""
+    """Return a literal date moved by days or months, at most to the end of the new month."""
     try:
         if function is F.ADD_DAYS:
             return make_literal(day + timedelta(count))
@@ -332,7 +338,7 @@ def _check_literals(function: Function, arguments: Sequence[Expression]) -> None
 
 
 def _check_pieces(function: Function, arguments: Sequence[Expression]) -> None:
-    """Refuse pieces of strings for which engines differ, or that take too long to find."""
+    """Refuse arguments of string searches for which engines differ or that take too long."""
     if function in SEARCHES and any(part.kind is None for part in arguments[1:]):
         raise UnsupportedQuery(
             f"The characters for `{function.upper()}` must be a constant, such as 'abc'; got NULL."

@@ -24,7 +24,7 @@ EXAMPLE_FORMAT: Final = "%Y-%m"
 
 
 def name_of(form: str) -> Callable[[Arguments], Expression]:
-    """Return the shorthand of a date as a string in a fixed format."""
+    """Return the expansion of a function that returns a date as a string in this format."""
 
     def write(parts: Arguments) -> Expression:
         part = as_literal(parts[0])
@@ -110,7 +110,7 @@ CODE: Final = re.compile(r"%-?.|[^%]+|%", re.DOTALL)
 
 
 def check_format(form: str) -> None:
-    """Refuse a format with unknown codes, or without any."""
+    """Refuse a format with unknown codes, or without codes."""
     codes = [piece for piece in CODE.findall(form) if piece.startswith("%")]
     unknown = [code for code in codes if code not in FORMATS]
     if unknown or not codes:
@@ -126,7 +126,7 @@ def repeats_yearly(form: str) -> bool:
 
 
 def spell_date(part: Expression, form: str) -> Expression:
-    """Return an expression, computed by the engine, of a date or timestamp in a format."""
+    """Return the expression, for the engine to compute, of a date or timestamp in a format."""
     day = to_day(part)
     pieces: list[Expression] = []
     for piece in CODE.findall(form):

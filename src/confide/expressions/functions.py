@@ -100,7 +100,7 @@ class Function(StrEnum):
 
 
 Kinds = Sequence[Kind | None]
-"""The types of the arguments; None is the untyped NULL, which every function accepts."""
+"""The types of the arguments; None is the untyped NULL, which can be an argument of any type."""
 
 Rule = Callable[[Kinds], Kind | None]
 """A function that returns the type of the result, or None for arguments of the wrong type."""
@@ -120,7 +120,7 @@ def _fits(kinds: Kinds, allowed: frozenset[Kind]) -> bool:
 
 
 def _common(kinds: Kinds) -> Kind | None:
-    """Return the common type of all arguments; integers and floats together are floats."""
+    """Return the common type of the arguments, or None; integers and floats together are floats."""
     known = {kind for kind in kinds if kind is not None}
     if known == NUMBERS:
         return Kind.FLOAT
@@ -142,7 +142,10 @@ def _number(count: int | None = None, *, result: Kind | None = None) -> Rule:
 
 
 def _takes(*allowed: Kind, result: Kind, least: int | None = None) -> Rule:
-    """Return a rule for exactly these types (at least ``least`` of them) and a fixed result."""
+    """Return a rule for arguments of these types, in order, and a fixed result type.
+
+    If ``least`` is given, only that many arguments are required.
+    """
     minimum = least if least is not None else len(allowed)
 
     def rule(kinds: Kinds) -> Kind | None:

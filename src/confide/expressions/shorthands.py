@@ -21,7 +21,7 @@ __all__ = ["Shorthand", "build_call"]
 
 F = Function
 CASE_EXCEPTIONS: Final = str.maketrans("\u0130", "i")
-"""Capital letters whose lower case is two characters in Python but one on every engine."""
+"""Replaces the capital letter whose lower case is two characters in Python, but one on engines."""
 
 
 class Shorthand(StrEnum):
@@ -158,7 +158,7 @@ def _concat_with_separator(parts: Arguments) -> Expression:
 
 
 def _as_text(part: Expression) -> Expression:
-    """Return a value as a string; a literal becomes one here if all engines write it alike."""
+    """Return a value as a string; convert a literal here if all engines would write it alike."""
     match part:
         case Literal(value=bool(truth)):
             return make_literal(str(truth).lower())

@@ -88,7 +88,7 @@ class Term:
         return _apply(F.MODULO, other, self)
 
     def __floordiv__(self, other: "Term | Plain") -> "Term":
-        """Return an integer quotient without its fraction, as in SQL: -7 // 2 is -3."""
+        """Return the quotient rounded toward zero, as in SQL: -7 // 2 is -3."""
         return _apply(S.INT_DIVIDE, self, other)
 
     def __pow__(self, other: "Term | Plain") -> "Term":
@@ -232,7 +232,7 @@ class Term:
         return _apply(S.DEGREES, self)
 
     def clip(self, low: Plain, high: Plain) -> "Term":
-        """Return the value clipped to [low, high], which bounds an expression."""
+        """Return the value clipped to [low, high], which bounds it; NULL becomes ``low``."""
         return least(greatest(self, low), high)
 
     def year(self) -> "Term":
@@ -302,15 +302,15 @@ class Term:
         return _apply(S.RIGHT, self, count)
 
     def trim(self, characters: str | None = None) -> "Term":
-        """Return a string without spaces, or some other characters, at both ends."""
+        """Return a string without spaces, or the given ``characters``, at both ends."""
         return _apply(F.TRIM, self, *_given(characters))
 
     def ltrim(self, characters: str | None = None) -> "Term":
-        """Return a string without spaces, or some other characters, at its beginning."""
+        """Return a string without spaces, or the given ``characters``, at its beginning."""
         return _apply(F.LTRIM, self, *_given(characters))
 
     def rtrim(self, characters: str | None = None) -> "Term":
-        """Return a string without spaces, or some other characters, at its end."""
+        """Return a string without spaces, or the given ``characters``, at its end."""
         return _apply(F.RTRIM, self, *_given(characters))
 
     def replace(self, old: str, new: str) -> "Term":
@@ -322,7 +322,7 @@ class Term:
         return _apply(F.SPLIT_PART, self, separator, index)
 
     def position(self, part: str) -> "Term":
-        """Return the index at which ``part`` begins in a string, from 1 on; 0 if it does not."""
+        """Return the index of the first ``part`` in a string, counted from 1, or 0 without any."""
         return _apply(F.STRPOS, self, part)
 
     def contains(self, part: str) -> "Term":
@@ -342,7 +342,7 @@ class Term:
         return _apply(S.ILIKE, self, pattern)
 
     def cast(self, kind: Kind | str) -> "Term":
-        """Return the value as "int", "float", "text", "bool", or "date", or NULL."""
+        """Return the value as "int", "float", "text", "bool", or "date"; NULL if that fails."""
         if kind not in list(Kind):
             raise UnsupportedQuery(f"`cast` takes one of {', '.join(Kind)}.")
         return _apply(CASTS[Kind(kind)], self)
@@ -375,7 +375,10 @@ class Applied(Term):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AggregateTerm(Term):
-    """An aggregate of many rows, or of those for which ``condition`` is true."""
+    """An aggregate of many rows, or of those for which ``condition`` is true.
+
+    ``quantile`` is the level of a quantile, from 0 to 1.
+    """
 
     function: str
     arguments: tuple[Term, ...]
@@ -384,7 +387,7 @@ class AggregateTerm(Term):
     level: int = field(repr=False)
 
     def where(self, condition: Term) -> "AggregateTerm":
-        """Return the same aggregate of fewer rows, as with SQL's FILTER."""
+        """Return the aggregate of only the rows with a true condition, as with SQL's FILTER."""
         added = _term(condition)
         both = added if self.condition is None else self.condition & added
         level = max(self.level, both.level + 1)
@@ -447,7 +450,7 @@ def coalesce(*values: Term | Plain) -> Term:
 
 
 def date_diff(unit: str, first: Term | Plain, last: Term | Plain) -> Term:
-    """Return the number of "day"s, "month"s, and so on between two dates, as in SQL."""
+    """Return the number of "day"s, "month"s, and so on between two dates, as DATE_DIFF does."""
     return _apply(S.DATE_DIFF, unit, first, last)
 
 
@@ -472,14 +475,14 @@ def greatest(*values: Term | Plain) -> Term:
 
 
 def case(*branches: tuple[Term, Term | Plain], otherwise: Term | Plain = None) -> Term:
-    """Return the value of the first branch (condition, value) whose condition is true."""
+    """Return the value of the first (condition, value) with a true condition, or ``otherwise``."""
     return _apply(F.CASE, *(part for branch in branches for part in branch), otherwise)
 
 
 def aggregate_term(
     function: str, *arguments: Term | str, quantile: Fraction | None = None
 ) -> AggregateTerm:
-    """Return the aggregate with this name of terms; a string is the name of a column."""
+    """Return the aggregate ``function`` of these terms; a string is the name of a column."""
     terms = tuple(Named(one) if isinstance(one, str) else _term(one) for one in arguments)
     level = 1 + max((term.level for term in terms), default=0)
     return AggregateTerm(function, terms, None, quantile, level)

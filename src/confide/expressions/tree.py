@@ -1,8 +1,8 @@
 """Expression nodes, with traversal and substitution.
 
-Nodes are frozen and typed. A tree contains only declared names and the functions in `functions`,
-because only `construct` creates nodes from a query. So code that traverses a tree needs no further
-checks.
+Nodes are frozen and typed. A tree of a query contains only declared names and the functions in
+`functions`, with arguments of suitable types: they are checked when the tree is built. So code that
+traverses a tree needs no further checks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -53,8 +53,8 @@ class Call:
 
     The arguments of CASE are condition, value, condition, value, ..., otherwise; those of IN are
     the expression and the literals. LIKE takes a literal pattern; ROUND and SUBSTR take literal
-    numbers. ``size`` is the number of nodes in the tree below and including this one. It is cached,
-    as is the hash, because one object may occur in a tree many times.
+    numbers. ``size`` is the number of nodes from this one down, each counted as often as it occurs.
+    It is cached, as is the hash, because one object may occur in a tree many times.
     """
 
     function: Function
@@ -86,9 +86,9 @@ class Key:
 class AggregateCall:
     """An aggregate of the rows in a group for which ``where`` is true (by default, of all rows).
 
-    ``function`` is the name of the aggregate. COUNT without an argument counts all rows; with an
-    argument, it counts the rows where the argument is not NULL. ``level`` is the level of a
-    quantile, between 0 and 1.
+    ``function`` is the name of the aggregate. COUNT without an argument counts all these rows; with
+    an argument, it counts those where the argument is not NULL. ``level`` is the level of a
+    quantile, from 0 to 1.
     """
 
     function: str
@@ -129,7 +129,7 @@ def parts_of(expression: Expression) -> tuple[Expression, ...]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """Yield the expression and all nodes below it, parents first, and each object only once."""
+    """Yield the expression and all nodes below it, each object only once and after one parent."""
     seen: set[int] = set()
     ahead = [expression]
     while ahead:
@@ -143,7 +143,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 def substitute(expression: Expression, replacements: Mapping[Expression, Expression]) -> Expression:
     """Return the expression with the keys of ``replacements`` replaced by their values.
 
-    Outer nodes are replaced first. Nothing inside of an aggregate is replaced.
+    If a node is replaced, nothing below it is. Nothing inside of an aggregate is replaced.
     """
     if expression in replacements:
         return replacements[expression]
