@@ -1,12 +1,13 @@
 """Breakpoints: the values of one column at which a group key changes.
 
-plan/key_values.py uses them to enumerate the keys that a long column can produce. A float column
-has too many values to enumerate, but FLOOR(price / 100) changes only a few times between the bounds
-of the price. It is monotone in the price, so bisection finds the exact doubles at which it changes;
-between them it is constant. Long ranges of integers and dates are treated in the same way.
+plan/key_values.py uses them to enumerate the keys that a column with many values can produce. A
+float column has too many values to enumerate, but FLOOR(price / 100) changes only a few times
+between the bounds of the price. It is monotone in the price, so bisection finds the exact doubles
+at which it changes; between them it is constant. Long ranges of integers, dates, and timestamps are
+treated in the same way.
 
-Bisection runs over *ordinals*: the values themselves for integers and dates, and for floats the
-rank among all doubles.
+Bisection runs over *ordinals*. The ordinal of a float is its rank among all doubles; other values
+are their own ordinals.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -49,8 +50,8 @@ class Breakpoints:
     Why:     each added expression is monotone in the column (`_trend`): the operations are monotone
              over the reals, and rounding to a double preserves order. An expression with equal
              values at two points is therefore constant between them, so `_find_breaks` finds every
-             double (or integer) at which one changes. From one change to the next, all expressions
-             are constant and equal their values at the first of these, which is a point.
+             double (or integer) at which an expression changes. From one change up to the next, all
+             expressions are constant, and the change itself is a point.
     Checked: tests/plan/test_key_values.py.
     """
 
@@ -60,9 +61,10 @@ class Breakpoints:
     trends: dict[Expression, int | None] = field(default_factory=dict)
 
     def add(self, expression: Expression) -> bool:
-        """Add an expression, or its subexpressions; return whether all are piecewise constant.
+        """Add an expression, or its subexpressions; return whether the breaks of all were found.
 
-        Subexpressions are added instead if the expression itself is not known to be monotone.
+        Subexpressions are added instead if the expression itself is not known to be monotone and
+        piecewise constant. The conditions of a CASE do not affect the result.
         """
         if self.column not in walk(expression):
             return True
@@ -79,9 +81,9 @@ class Breakpoints:
                 return False
 
     def add_condition(self, condition: Expression) -> None:
-        """Add the comparisons of a condition that are piecewise constant.
+        """Add the comparisons of a condition, or both sides of a comparison without a trend.
 
-        Other comparisons are left out; both of their outcomes count as possible.
+        Where a comparison still cannot be computed, both of its outcomes count as possible.
         """
         match condition:
             case Call(function=F.AND | F.OR, arguments=parts):
@@ -108,7 +110,10 @@ class Breakpoints:
         return np.append(self._values(found), np.nan)
 
     def known(self) -> dict[Expression, Floats] | None:
-        """Return the value of each added expression at all points, or None for too many points."""
+        """Return the value of each added expression at all points, or None for too many points.
+
+        Expressions that cannot be computed are left out.
+        """
         values = self.points()
         if len(values) > MAX_BREAKPOINTS:
             return None
@@ -124,7 +129,10 @@ class Breakpoints:
         return self._compute(part, values)
 
     def _record(self, part: Expression, read: Callable[[Floats], Floats | None]) -> bool:
-        """Store the breaks of ``part``, which ``read`` computes; return whether they were found."""
+        """Store the breaks of ``part``; return whether they were found.
+
+        ``part`` changes only where the monotone values that ``read`` returns change.
+        """
         if part not in self.breaks:
             low, high = self._ends()
             found = _find_breaks(lambda ordinals: read(self._values(ordinals)), low, high)
@@ -147,7 +155,7 @@ class Breakpoints:
         return _to_doubles(ordinals) if is_float else ordinals.astype(np.float64)
 
     def _compute(self, expression: Expression, values: Floats) -> Floats | None:
-        """Return the values of an expression that has a trend, at some values of the column."""
+        """Return an expression's values at some values of the column, or None if unknown."""
         match expression:
             case Column():
                 return values
@@ -162,7 +170,10 @@ class Breakpoints:
                 return None
 
     def _compare(self, left: Expression, right: Expression, values: Floats) -> Floats | None:
-        """Return 0, 1, or 2 where ``left`` is less than, equal to, or greater than ``right``."""
+        """Return 0, 1, or 2 where ``left`` is less than, equal to, or greater than ``right``.
+
+        None means that a side has unknown values.
+        """
         first, second = self._compute(left, values), self._compute(right, values)
         if first is None or second is None:
             return None

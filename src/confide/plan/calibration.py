@@ -1,8 +1,8 @@
 """Noise calibration: splits a loss between totals and quantiles, and scales the noise.
 
-`make_plan` calls it with the loss that a share of the budget buys. Three kinds of loss occur. What
-the filter *grants* can be pure, Gaussian, or a Renyi divergence of one order. Noise is calibrated
-to a pure or Gaussian loss. A choice has a pure or a bounded-range loss.
+`make_plan` calls it with the loss that a share of the budget buys. Losses have three roles. The
+privacy filter *grants* a pure loss, a Gaussian loss, or a Renyi divergence of one order. Noise is
+calibrated to a pure or Gaussian loss. A choice has a pure or a bounded-range loss.
 """
 
 import math
@@ -81,8 +81,9 @@ def max_epsilon(
 
     Claim: ``rounds`` losses of this kind and epsilon together are at most ``granted``, measured by
            its epsilon, mu^2, or divergence.
-    Why:   each of these adds up under composition and increases with epsilon. An upper bound of
-           their cost was compared with the grant at the returned epsilon.
+    Why:   each of these measures adds up under composition and increases with epsilon. At an
+           epsilon that is at least the returned one, an upper bound of the losses' cost was at most
+           the grant.
     """
     if isinstance(granted, PureLoss):
         return granted.epsilon / rounds
@@ -91,7 +92,7 @@ def max_epsilon(
 
 @lru_cache(maxsize=1024)
 def _last_epsilon(granted: Loss, is_pure: bool, rounds: int) -> Fraction:  # noqa: FBT001
-    """Return the largest epsilon that fits, by bisection around a guess or else from scratch."""
+    """Return the largest epsilon that fits, rounded down, by bisection around a guess if any."""
     kind = PureLoss if is_pure else BoundedRangeLoss
 
     def fits(epsilon: Fraction) -> bool:
@@ -108,10 +109,10 @@ def _last_epsilon(granted: Loss, is_pure: bool, rounds: int) -> Fraction:  # noq
 
 
 def _guess_epsilon(granted: Loss, rounds: int) -> float:
-    """Return an approximate bounded-range epsilon with this cost, or 0 if there is none.
+    """Return a guess of the bounded-range epsilon that fits, or 0 without a guess.
 
-    The pure loss with this cost has about half that epsilon. The guess only speeds up the search:
-    every epsilon that `_last_epsilon` returns was compared with the grant.
+    The pure loss with the same cost has about half that epsilon. The guess only speeds up the
+    search: no epsilon that `_last_epsilon` returns is larger than one that fits.
     """
     if not isinstance(granted, GaussianLoss):
         return 0.0
@@ -142,9 +143,10 @@ class TotalNoise:
     Noise is an integer number of noise steps for each total, drawn from ``law``. ``mechanism`` is
     the name shown in previews: "Laplace", "KNorm", or "Gaussian".
 
-    ``steps[i]`` is the size of a noise step of total i, as a multiple of that total's unit of 1.
-    The side of the total's sensitivity (see `TotalSensitivity`) is an integer number of noise
-    steps, so rounding a total to noise steps leaves its sensitivity unchanged.
+    ``steps[i]`` is the size of a noise step of total i. (Totals are integers: numbers of rows, of
+    units, or of steps of a value's grid.) The side of the total's sensitivity (see
+    `TotalSensitivity`) is an integer number of noise steps, so rounding a total to noise steps
+    leaves its sensitivity unchanged.
     """
 
     mechanism: str
@@ -165,18 +167,19 @@ def noise_for(
     Why:     rounding to noise steps is monotone and commutes with adding an integer number of
              steps, so the rounded totals satisfy the bounds z_gi of `TotalSensitivity` too.
              Pure: K-norm noise is drawn independently in each group, for the box with half-width
-             boxes_i sides in coordinate i. It changes probabilities by a factor of at most
-             exp(epsilon * sum over groups of the largest z_gi / boxes_i). For one total this is
-             Laplace noise.
-             Gaussian: d totals, each with sigma^2 = side^2 * d * squares / mu^2, have a squared
-             distance of at most d * (mu^2 / d).
+             boxes_i sides in coordinate i. One unit changes probabilities by a factor of at most
+             exp(epsilon * sum over groups of the largest z_gi / boxes_i), and that sum is at most
+             1. For one total this is Laplace noise.
+             Gaussian: total i has sigma^2 = side^2 * d * squares / mu^2, where d is the number of
+             totals. One unit changes it by a squared distance of at most side^2 * squares over all
+             groups, which is mu^2 / d in units of sigma^2. The d totals add up to at most mu^2.
     """
     if not sensitivities:
         return NO_NOISE
     match loss:
         case PureLoss(epsilon=epsilon):
-            # Here and below, scales, variances, and deviations are in sides until multiplied by
-            # ``counts``, the numbers of noise steps per side.
+            # Here and below, scales, variances, and deviations are in sides (or squared sides)
+            # until multiplied by ``counts`` (or their squares), the numbers of steps per side.
             side_scales = [sensitivity.boxes / epsilon for sensitivity in sensitivities]
             counts = [
                 _steps_per_side(sensitivity.side, scale)
@@ -218,7 +221,8 @@ def _steps(
 def _steps_per_side(side: int, deviation: Fraction) -> int:
     """Return the number of noise steps per side, given the noise's deviation or scale in sides.
 
-    About STEPS_PER_DEVIATION steps make one deviation, unless a step would then be less than 1.
+    About STEPS_PER_DEVIATION steps make one deviation, unless a step would then be less than 1 or
+    more than a side.
     """
     return max(1, min(side, round(STEPS_PER_DEVIATION / deviation)))
 
@@ -239,8 +243,8 @@ def split_loss(
     Claim:   the fractions add up to 1 if there is a total or a quantile.
     Why:     noise moves the rank of a quantile in proportion to max(q, 1 - q), and only a fraction
              min(q, 1 - q) of the rows lies beyond it. The weight is the error relative to these
-             rows, compared with that of a median. Errors fall in proportion to a fraction of
-             epsilon, and to the square root of a fraction of mu^2 or of a divergence. The limit
+             rows, compared with that of a median. Errors are inversely proportional to a fraction
+             of epsilon, or to the square root of a fraction of mu^2 or of a divergence. The limit
              leaves enough for the other columns: with it, a 90% quantile and a standard deviation
              in the same query have errors of about the same size.
     Checked: tests/plan/test_cost_split.py, bench/groups.py.

@@ -48,7 +48,8 @@ class GridCells:
 
     Grids of up to 1,024 values have equal weights. On longer grids, each value has weight 1 plus a
     bonus that decreases with its distance from zero; the bonuses add up to about the number of
-    cells. The reason is that wide ranges are usually declared to cover rare values.
+    cells. Most values are expected near zero, because wide ranges are usually declared to cover
+    rare values.
     """
 
     grid: ValueGrid
@@ -83,7 +84,7 @@ class GridCells:
         return np.clip(float(self.grid.center) + cells * float(self.grid.step), *self.bounds)
 
     def ends(self, cells: Integers) -> tuple[Floats, Floats]:
-        """Return both ends of each cell: its value, plus or minus the rounding to the grid."""
+        """Return both ends of each cell: its value, minus and plus half a step for a float."""
         half = 0.0 if self.is_integer else float(self.grid.step) / 2
         values = float(self.grid.center) + cells * float(self.grid.step)
         return np.clip(values - half, *self.bounds), np.clip(values + half, *self.bounds)
@@ -102,7 +103,7 @@ def _weigh(first: int, count: int) -> Integers:
 
 @dataclass(frozen=True, slots=True)
 class AsinhCells:
-    """Cells of equal weight for a range of floats, or of too many integers.
+    """Cells of equal weight for a range with too many values for one cell each.
 
     The position of x is line * (x - low) + bend * (asinh(rate * x) - asinh(rate * low)), and the
     index of its cell is the integer part of that.
@@ -172,8 +173,8 @@ def cells_for(
 ) -> Cells | None:
     """Return cells for a bounded range, or None if there are too many groups for them.
 
-    ``step`` is the declared step, 1 for integers without one, or None. ``groups`` is the number of
-    groups in the answer, or None if it is unknown.
+    ``step`` is 1 for integers, the declared step of a float column, or None. ``groups`` is the
+    number of groups in the answer, or None if it is unknown.
     """
     low, high = Fraction(value_range.low), Fraction(value_range.high)
     group_count = groups or TARGET_TOTAL_CELLS // MIN_CELLS

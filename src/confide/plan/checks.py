@@ -4,8 +4,8 @@ Past 2^53, one double stands for several integers. Grouping or joining by such i
 them, so `check_exact` refuses expressions that may be inexact as group keys and join columns.
 
 Engines guard arithmetic against overflow and invalid arguments, and a guard may repeat its
-argument. Nested guards can so make the generated SQL exponentially longer than the query;
-`check_sizes` limits it.
+argument. Nested guards can thus make the generated SQL exponentially longer than the query;
+`check_sizes` limits its size.
 """
 
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ __all__ = ["check_exact", "check_sizes"]
 MAX_INT64: Final = 2**63 - 1
 CHOICE_FUNCTIONS: Final = (Function.CASE, Function.COALESCE, Function.LEAST, Function.GREATEST)
 INT64_FUNCTIONS: Final = (Function.FLOOR, Function.CEIL, Function.MODULO, Function.TO_INT)
-"""Functions whose results engines hold in 64 bits, or NULL if they do not fit."""
+"""Functions whose results engines hold in 64 bits; a result that does not fit becomes NULL."""
 
 
 def check_exact(expression: Expression, ranges: Ranges, source: Source) -> None:
@@ -45,7 +45,10 @@ def check_exact(expression: Expression, ranges: Ranges, source: Source) -> None:
 
 
 def _is_exact(expression: Expression, ranges: Ranges, per_unit: frozenset[str]) -> bool:
-    """Return whether engines compute the exact integer, in 64 bits or in a double below 2^53."""
+    """Return whether engines compute an integer exactly, in 64 bits or in a double up to 2^53.
+
+    An expression of any other kind counts as exact.
+    """
     if expression.kind is not Kind.INT or range_of(expression, ranges).largest <= MAX_EXACT_INTEGER:
         return True
     match expression:
@@ -92,21 +95,21 @@ ARGUMENT_COPIES: Final[dict[Function, tuple[int, ...]]] = {
     Function.ADD_MONTHS: (5, 2),
     Function.TO_DATE: (4,),
 }
-"""How often each argument appears in the generated SQL; once in all other functions."""
+"""How often each argument counts, before a guard doubles the size; once in other functions."""
 LENGTHENING_FUNCTIONS: Final = (Function.CONCAT, Function.REPLACE)
 MAX_TEXT_LENGTH: Final = 65_536
-"""The number of characters that a row's string may have after such a function."""
+"""The maximum number of characters of a row's string after a lengthening function."""
 UNGUARDED_IF_BOUNDED: Final = frozenset(
     {
         *(Function.ADD, Function.SUBTRACT, Function.MULTIPLY, Function.DIVIDE),
         *(Function.NEGATE, Function.ABS),
     }
 )
-"""Guarded functions that need no guard if the result is bounded."""
+"""Guarded functions that need no guard if the result is known to be bounded."""
 
 
 def check_sizes(query: Query, ranges: Ranges | None = None) -> None:
-    """Refuse expressions that are too large once all guards are added.
+    """Refuse expressions that are too large once all guards are added, and overlong strings.
 
     ``ranges`` of the source's columns show where arithmetic stays bounded and needs no guard.
     """
@@ -127,7 +130,7 @@ class _Columns(dict[tuple[str, str], Range]):
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """The size of an expression in nodes including guards, and whether all its ranges are known."""
+    """An expression's size in nodes, with guards, and whether its columns' ranges are known."""
 
     size: int
     is_known: bool = True
@@ -144,7 +147,7 @@ class _Sizes:
     found: dict[int, _Size] = field(default_factory=dict)
 
     def measure(self, expression: Expression) -> _Size:
-        """Return the size of an expression; sizes past the limit are cut to just above it."""
+        """Return the size of an expression; that of a call is clipped to just above the limit."""
         known = self.found.get(id(expression))
         if known is None:
             known = self.found[id(expression)] = self._measure(expression)
@@ -172,7 +175,7 @@ class _Sizes:
                 return _Size(1 + sum(part.size for part in parts), is_known)
 
     def _check_length(self, call: Call) -> None:
-        """Refuse a string that may be so long that one row of it fills an engine's memory."""
+        """Refuse a string that may exceed MAX_TEXT_LENGTH; it could fill an engine's memory."""
         if length_range(self.analysis.find(call)).high > MAX_TEXT_LENGTH:
             raise UnsupportedQuery(
                 f"`{short_text(call)}` may have more than {MAX_TEXT_LENGTH:,} characters. "

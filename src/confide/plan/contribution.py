@@ -81,8 +81,9 @@ class ContributionBounds:
     Claim: after contribution bounding, one unit has at most ``rows`` rows in at most ``groups``
            groups, and which rows of a unit are kept depends on that unit's rows alone.
     Why:   rows and groups are ordered by a keyed hash of their content, then by the content, so
-           ties are between equal rows. Where the engine drops nothing, the declaration guarantees
-           one row per unit, and a join with one match per row preserves that.
+           ties are between equal rows. Where the engine drops nothing, the declaration or a
+           per-unit subquery guarantees one row per unit, and a join with one match per row
+           preserves that.
     """
 
     rows: int
@@ -162,7 +163,10 @@ def optional_tables(source: Source) -> frozenset[str]:
 
 
 def declared_range(column: Declared) -> Range:  # noqa: PLR0911  # one for each type
-    """Return the range of a declared column, to whose bounds the engine clips every value."""
+    """Return the range of a declared column, which the engine enforces for every value.
+
+    For a `Text` column, it is the range of the number of characters.
+    """
     match column:
         case Int(low=low, high=high):
             return Range(low, high)
@@ -237,7 +241,10 @@ class UnitColumns:
 
 
 def unit_columns(source: PerUnit, catalog: Catalog, facts: PublicFacts) -> UnitColumns:
-    """Return the columns of a per-unit query, with ranges derived from the contribution bounds."""
+    """Return the columns of a per-unit query, with ranges that follow from contribution bounds.
+
+    Aggregates that have no form per unit are refused.
+    """
     limits = contribution_bounds(source.source, catalog, facts)
     inner = ranges_of(source.source, catalog, facts)
     parts = (part for output in source.outputs for part in walk(output.expression))

@@ -1,6 +1,7 @@
 """Ranges of powers, logarithms, and trigonometric functions.
 
-Engines may differ in the last bits of a curve, so each range has some tolerance.
+Engines may differ in the last bits of a curve, so ranges that are computed from its values have
+some tolerance.
 """
 
 import math
@@ -61,7 +62,7 @@ def _arc_tangent(parts: Parts, _: Sequence[Expression]) -> Range:
 
 
 def _angle(parts: Parts, _: Sequence[Expression]) -> Range:
-    """Return the range of ATAN2(y, x): above or below the axis, or to the right of it."""
+    """Return the range of ATAN2(y, x), narrowed by the known signs of y and x."""
     y, x = parts
     if y.is_empty or x.is_empty:
         return EMPTY_RANGE
@@ -123,7 +124,7 @@ def _raise(base: Bound, exponent: Bound) -> float:
 
 
 def _near_powers(low: float, high: float) -> Range:
-    """Return a range with tolerance, so that no power of a base from 0 on becomes negative."""
+    """Return a range widened by a tolerance, whose low end stays nonnegative if ``low`` is."""
     found = within_doubles(low - abs(low) * CURVE_TOLERANCE, high + abs(high) * CURVE_TOLERANCE)
     tiny = math.ulp(0.0)
     return Range(found.low if low >= 0 else found.low - tiny, found.high + tiny)

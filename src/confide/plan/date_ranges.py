@@ -20,7 +20,7 @@ Rule = Callable[[Parts, Sequence[Expression]], Range]
 FIRST_DAY, LAST_DAY = date.min.toordinal(), date.max.toordinal()
 MAX_KNOWN: Final = 10_000
 FORTY_YEARS: Final = range(date(2000, 1, 1).toordinal(), date(2040, 1, 1).toordinal())
-"""Days on which each day of each month is each day of the week."""
+"""A period in which every day of the year, even February 29, falls on every day of the week."""
 
 
 def _part(part_of: Callable[[date], int]) -> Rule:
@@ -88,7 +88,10 @@ def _moved(move: Callable[[Bound, Bound], Bound]) -> Rule:
 
 
 def _move_months(ordinal: Bound, count: Bound) -> Bound:
-    """Return a date moved by months, at most to the end of its month; infinite out of range."""
+    """Return a date moved by months; a day past the end of the month becomes its last day.
+
+    An infinity stands for years outside 1 to 9999.
+    """
     day = _to_date(ordinal)
     year, month = divmod(day.year * 12 + day.month - 1 + int(count), 12)
     if not date.min.year <= year <= date.max.year:
@@ -104,7 +107,7 @@ LAST_MONTH: Final = date(9999, 12, 1)
 
 
 def _formatted(parts: Parts, arguments: Sequence[Expression]) -> Range:
-    """Return the strings of all dates in a range that is not long."""
+    """Return the strings that the dates in a range can give, or only a bound on their length."""
     (part, *_), form = parts, arguments[1]
     if part.is_empty or not isinstance(form, Literal) or not isinstance(form.value, str):
         return EMPTY_RANGE

@@ -48,10 +48,10 @@ INTEGER_KINDS: Final = (Kind.INT, Kind.DATE, Kind.BOOL, Kind.TIMESTAMP)
 
 
 def key_values(key: Expression, ranges: Ranges) -> tuple[float, ...] | None:
-    """Return all numbers, or ordinals of dates, that a key can be, in ascending order.
+    """Return all numbers that a key can be, in ascending order.
 
-    None means that they are unknown or too many. Integers and dates are returned as ints, and
-    floats as floats. NULL is never included.
+    None means that they are unknown or too many. Dates are ordinals, and timestamps milliseconds.
+    Floats are returned as floats, and all other numbers as ints. NULL is never included.
 
     Claim:   no row's key is any other number, on any engine. Each returned number is the key for
              some values of the columns, if the key uses only arithmetic, rounding, date parts, and
@@ -73,8 +73,8 @@ def may_be_null(
 ) -> bool:
     """Return whether an expression can be NULL although no declared value is missing in the data.
 
-    That is so if a CASE has no ELSE, if the owner listed NULL among the values of a column, or if a
-    column belongs to an ``optional`` table: the right side of a LEFT JOIN.
+    NULL can come from a literal (also from a CASE without ELSE), from a column among whose values
+    the owner listed NULL, or from an ``optional`` table: the right side of a LEFT JOIN.
     """
 
     def is_null(part: Expression) -> bool:
@@ -119,7 +119,7 @@ def _columns(expression: Expression) -> Iterator[Column]:
 
 
 Axis = Mapping[Expression, Floats]
-"""The values at each point of one variable, for each subexpression that depends on it alone.
+"""The points of one variable: the values of subexpressions that depend on it alone, at each point.
 
 The variable is usually a column. It can also be a subexpression that cannot be computed from its
 columns. NULL, represented by NaN, is the last point.
@@ -220,7 +220,7 @@ def _axis_of(column: Column, key: Expression, analysis: RangeAnalysis) -> Axis |
 
 
 def _integers(found: Range) -> Floats | None:
-    """Return the integers of a range and then NULL, or None if there are too many."""
+    """Return the integers of a range and then NULL, or None if they are too many or too large."""
     codes = [value for value in found.values or () if isinstance(value, int)]
     if codes:
         return np.array([*sorted(codes), np.nan])
@@ -260,7 +260,7 @@ def _find_gaps(
 def _merge_axes(expression: Expression, axes: Sequence[Axis], work: _Work) -> Iterator[Axis]:
     """Yield new axes with fewer points: the distinct values of subexpressions.
 
-    There is one for each largest subexpression that depends on a single axis.
+    There is one new axis for each largest subexpression that depends on a single old one.
 
     Why: subexpressions over different variables vary independently. If two depend on the same
          variable, treating them as independent may add keys, but it omits none.
@@ -337,7 +337,7 @@ class _ValueTable:
         return _drop_impossible(branches)
 
     def _evaluate_case(self, parts: Sequence[Expression]) -> list[_Branch] | None:
-        """Return the branches of a CASE; ``is_open`` marks where an earlier one may not apply."""
+        """Return the branches of a CASE; ``is_open`` marks where earlier ones may not apply."""
         branches: list[_Branch] = []
         is_open = np.ones(self.size, dtype=np.bool_)
         for condition, value in zip((*parts[:-1:2], None), _values_of(parts), strict=True):

@@ -80,7 +80,7 @@ def _values_of(key: Expression, ranges: Ranges) -> Domain | None:
 
 
 def _numbers_of(key: Expression, ranges: Ranges, found: Range) -> Domain | None:
-    """Return the numbers or dates that a key can be: computed, or else the integers in its range.
+    """Return the values that a key can have: computed, or else all integers in its range.
 
     None means that they are unknown or too many.
     """
@@ -97,7 +97,7 @@ KEY_READERS: Final[Mapping[Kind | None, Callable[[int], date]]] = {
     Kind.DATE: date.fromordinal,
     Kind.TIMESTAMP: from_milliseconds,
 }
-"""How to read the number of a date or a timestamp."""
+"""Functions that convert the number of a date or a timestamp to a value."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """`Measurement`: everything that an engine must compute for a query, before it has a price.
 
-The planner makes a measurement from a split query. It lists the totals (exact sums per group) and
-the quantiles that the query's aggregates need, the ranges of all columns, and the group keys. From
-it, `make_plan` makes a plan for a share of the budget.
+The planner makes a measurement from a query whose aggregates are known (`Split`). A measurement
+lists the totals (exact sums per group) and the quantiles that the aggregates need, the ranges of
+all columns, and the group keys. `make_plan` turns it into a plan for a share of the budget.
 """
 
 from collections.abc import Iterator, Mapping
@@ -62,7 +62,7 @@ class PlannedAggregate:
 
     @property
     def only_total(self) -> int | None:
-        """The index of its only total, or None if it needs more than that."""
+        """The index of its only total, or None if it needs several totals or a quantile."""
         match self.parts:
             case ((need, index),) if not isinstance(need, ChooseQuantiles):
                 return index
@@ -84,13 +84,15 @@ class Measurement:
     """Everything to read from the rows for a query; it depends on the query and declaration alone.
 
     - ``text``: the canonical text of the query. Measurements with the same text are equal.
-    - ``where``: the rows that count: the query's WHERE, and a FILTER shared by all aggregates.
+    - ``where``: the rows that count: the query's WHERE, and, if keys are declared, a FILTER shared
+      by all aggregates.
     - ``contribution``: the maximum number of rows and groups of a unit.
     - ``totals``: the exact sums computed per group.
     - ``statistics``: the query's aggregates, with the indices of their totals and quantiles.
-    - ``domains``: the values of each key before WHERE is applied.
+    - ``domains``: the values of each key before WHERE is applied, or None if they are unknown.
     - ``keys``: the groups of the answer, or None if keys are undeclared.
     - ``has_unit``: whether a column identifies units; otherwise every row is a unit.
+    - ``histograms``: the counts of rows by cell, from which quantiles are chosen.
     - ``levels``: the quantiles, each as the index of a histogram and a level.
     """
 
@@ -216,7 +218,7 @@ class _Totals:
         return self.places.setdefault(total, len(self.places))
 
     def statistic(self, aggregate: AggregateCall) -> PlannedAggregate:
-        """Register everything that an aggregate needs, in the order of its needs."""
+        """Register everything that an aggregate needs; return it with the indices of its parts."""
         call, *siblings = (
             self._without_shared_filter(each) for each in (aggregate, *self.aggregates)
         )
@@ -256,7 +258,7 @@ class _Totals:
         return self.place(Total(Measure.VALUE, product, need.where, grid))
 
     def _distance(self, argument: Expression) -> tuple[Expression, Range]:
-        """Return an argument minus the center of its range, and the range of the difference."""
+        """Return an argument minus the center of its grid, and the range of the difference."""
         center = float(self._grid(argument).center)
         found = bound_of(argument, self.analysis)
         if max(abs(found.low), abs(found.high)) > MAX_SQUARED_INPUT:
@@ -287,7 +289,7 @@ class _Totals:
         return self.levels.setdefault((index, level), len(self.levels))
 
     def _step(self, argument: Expression) -> Fraction | None:
-        """Return the declared step if the argument is a column, or None."""
+        """Return the declared step if the argument is a float column, or None."""
         if not isinstance(argument, Column):
             return None
         table = self.tables.get(argument.table)

@@ -36,7 +36,7 @@ class Plan:
 
     ``keys`` are the groups, or the mechanism that selects them. ``sensitivities`` and ``noise``
     belong to the measurement's totals, and ``quantiles`` to its quantiles, in the same order.
-    ``loss`` is the cost of the entire answer.
+    ``loss`` is the cost of the entire answer, except with probability ``failure``.
     """
 
     measurement: Measurement
@@ -56,14 +56,14 @@ class Plan:
 
     @property
     def numbers(self) -> int:
-        """The number of noisy values drawn for declared keys; 0 if keys are undeclared."""
+        """The number of noisy values, at least one per group; 0 if keys are undeclared."""
         if not isinstance(self.keys, DeclaredKeys):
             return 0
         return len(self.keys.groups) * max(1, len(self.totals) + len(self.quantiles))
 
     @property
     def failure(self) -> Fraction:
-        """The probability with which partition selection may violate its bound on the loss."""
+        """The probability with which partition selection may exceed its bound on the loss."""
         return (
             self.keys.selection.loss.failure if isinstance(self.keys, SelectedKeys) else Fraction(0)
         )
@@ -95,7 +95,7 @@ class Plan:
 
     @property
     def statistics(self) -> tuple[PlannedAggregate, ...]:
-        """The aggregates of the query, with the indices of their totals."""
+        """The aggregates of the query, with the indices of their totals and quantiles."""
         return self.measurement.statistics
 
     @property
@@ -140,8 +140,8 @@ def make_plan(
     """Return the plan that makes a measurement at the cost ``loss``, or refuse it.
 
     ``failure`` is the delta available for undeclared keys. Noise is calibrated to ``loss``. If the
-    filter measures losses differently, ``granted`` is the same cost in its measure; quantiles are
-    calibrated to that, because a choice may then cost less.
+    privacy filter measures losses in another way, ``granted`` is the same cost as the filter
+    measures it. Quantiles are calibrated to ``granted``, because a choice may then cost less.
     """
     contribution, group_count = measurement.contribution, measurement.group_count
     levels = measurement.levels

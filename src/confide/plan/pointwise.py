@@ -1,9 +1,9 @@
 """Evaluation of row functions at many points at once, with the same results as every engine.
 
 plan/key_values.py and plan/breakpoints.py use it to enumerate group keys without reading rows. A
-*point* is one value of an expression. Points are doubles: dates are ordinals, Booleans are 0 and 1,
-and NaN stands for NULL. Engines round doubles in the same way, so their results equal ours as long
-as all values stay below 2^53.
+*point* is one value of an expression. Points are doubles: dates are ordinals, timestamps are
+milliseconds, Booleans are 0 and 1, and NaN stands for NULL. Engines round doubles in the same way,
+so their results equal ours as long as all values stay below 2^53 in magnitude.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ NUMERIC_KINDS: Final = (Kind.INT, Kind.FLOAT, Kind.BOOL)
 
 
 def as_point(value: float | str | date | None) -> float | None:
-    """Return a literal value as a point, or None if a double cannot represent it."""
+    """Return a literal value as a point, or None for strings and for numbers that are too large."""
     match value:
         case None:
             return float("nan")
@@ -173,7 +173,7 @@ def _within_years(ordinals: Floats) -> Floats:
 
 
 def _add_months(parts: Sequence[Floats]) -> Floats:
-    """Return dates moved by months, at most to the end of the month."""
+    """Return dates moved by months; a day past the end of the month becomes its last day."""
     ordinals, counts = parts
     is_known = ~(np.isnan(ordinals) | np.isnan(counts)) & (np.abs(counts) < MAX_ORDINAL)
     found = np.full(len(ordinals), np.nan)
@@ -240,4 +240,4 @@ COMPARISONS: Final[dict[F, Callable[..., Mask]]] = {
     F.GREATER_EQUAL: np.greater_equal,
     F.IS_NULL: np.isnan,
 }
-"""Comparisons, which are not true at any point where an argument is NULL."""
+"""Comparisons; except for IS NULL, none is true at a point where an argument is NULL."""

@@ -5,7 +5,7 @@ Statistics call `plan_quantile_tree`, and release/quantiles.py later draws the c
 A tree chooses the middle level first, among all cells. Then it chooses the middle level of the
 lower half among the cells below, the middle level of the upper half among the cells above, and so
 on. The choices of one round involve disjoint rows, so a round costs as much as one choice. There
-are only about log2 as many rounds as levels.
+are only about log2(n) rounds for n levels.
 """
 
 import math
@@ -22,7 +22,7 @@ from confide.plan.sensitivity import TotalSensitivity
 __all__ = ["QuantileSplit", "QuantileTree", "plan_quantile_tree"]
 
 COUNT_FRACTION: Final = Fraction(1, 5)
-"""The fraction of a round's loss that pays for its two noisy counts of rows."""
+"""The fraction of a round's loss that pays for the two noisy row counts of each split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,17 @@ class QuantileSplit:
 class QuantileTree:
     """The choices of several quantiles, round by round.
 
-    ``epsilon`` is that of the choices of one round. ``moved`` is the number of rows that differ if
+    ``epsilon`` is the epsilon of each choice. ``moved`` is the number of rows that differ if
     one unit changes. ``noise`` is added to the two counts that each split releases.
 
     Law:     a split draws a cell strictly between the cells of its neighbors, the earlier choices
              ``below`` and ``above``. The probability is proportional to the cell's weight times
              exp(-rate gap). Let n rows lie between the neighbors, L of them below the cell and m in
-             it; gap is the distance of a n from [b L, b (L + m)]. Then L and m are released with
-             noise. The fraction a / b of its n rows that a split targets follows from earlier
-             releases. If the target is not between the neighbors, a neighbor's cell is taken. A
-             cell with more than ``slack`` noisy rows shifts the later targets next to it; any other
-             cell is assumed to lie exactly at its level.
+             it. The split targets a fraction a / b of the n rows, which follows from earlier
+             releases. The gap is the distance of a n from [b L, b (L + m)]. Then L and m are
+             released with noise. If the target is not between the neighbors, a neighbor's cell is
+             taken. A cell with more than ``slack`` noisy rows shifts the later targets next to it;
+             any other cell is assumed to lie exactly at its level.
     Claim:   the chosen cells are in the order of the levels, and all rounds together cost what was
              granted.
     Why:     the splits of one round have disjoint sets of cells, so a row counts in at most one of

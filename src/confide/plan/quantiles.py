@@ -38,7 +38,8 @@ MAX_DENOMINATOR: Final = 10**6
 END_FRACTIONS: Final = tuple(Fraction(1, number) for number in (15, 13, 12, 11, 10))
 """Fractions of a quantile's loss that may pay for both interval ends.
 
-Under a pure loss, the first sharp one is used (see SHARP_MISS_RATE); otherwise always the last one.
+Under a pure loss, the first one with sharp ends is used (see SHARP_MISS_RATE), or else the last.
+Under any other loss, it is always the last one. MULTI_ROW_END_FRACTION takes precedence.
 """
 MULTI_ROW_END_FRACTION: Final = Fraction(1, 4)
 """The fraction for the ends if a unit may have several rows and this fraction makes them flat."""
@@ -56,9 +57,9 @@ FLAT_END_MARGIN_ROWS: Final = Fraction(1, 2)
 MAX_FLAT_ROW: Final = Fraction(1, 8)
 """Ends are flat (see `End`) only if one row changes log probabilities by at most this much."""
 EDGE_LOG_ODDS: Final = math.log(4_000)
-"""The distance of an end's target from the far end of all rows, times the rate of the ends."""
+"""The least distance of an end's target from the far end of all rows, times the ends' rate."""
 TAIL_LEVEL: Final = Fraction(1, 3)
-"""Levels up to this one, and from one minus this one, are extreme."""
+"""Levels up to this one, and those from 1 - TAIL_LEVEL on, are extreme."""
 MAX_ROW_DISTANCE: Final = 100.0
 MAX_SHIFT: Final = 2**60
 POINTS_PER_SIDE: Final = 100
@@ -73,7 +74,7 @@ Under a pure loss, the decay costs some epsilon; otherwise it is free, and the s
 MIN_FALL: Final = Fraction(1, 50)
 MIN_GROUPED_FALL: Final = Fraction(1, 5)
 MAX_FALL: Final = Fraction(3)
-"""Rows are averaged only if the log weight falls by an amount in this interval over half a row.
+"""Rows are averaged only if the log weight falls by MIN_FALL to MAX_FALL over half a row.
 
 MIN_GROUPED_FALL replaces MIN_FALL if there are groups: a slower fall takes longer to compute, and
 every group takes that time.
@@ -82,7 +83,7 @@ RANK_ERROR_RATE: Final = 0.05
 MIN_RATE: Final = Fraction(1, 2**200)
 RELATIVE_RANK_ERROR: Final = Fraction(1, 10)
 BOUND_WEIGHT: Final = 2_000
-"""The weight of a declared bound relative to the cells next to the quantile, at most."""
+"""The assumed weight of a declared bound, at most, relative to the cells next to a target."""
 NORMAL_GRID: Final = tuple(NormalDist().inv_cdf((index + 0.5) / 20) for index in range(20))
 """Twenty equally likely values of a standard normal variable."""
 
@@ -110,7 +111,7 @@ class End:
     "Outside" is below the quantile for the low end, and above it for the high end. Cells farther
     out than the target are less probable. Cells between the target and the value are less probable
     too, unless ``is_flat``. If ``edge`` is not None, the low end's target stays at least that many
-    rank steps below the last row, and the high end's target that many above the first row.
+    rank steps below the end of all rows, and the high end's target that many above their start.
     """
 
     shift: int
@@ -224,7 +225,7 @@ class Quantile:
 
 
 def read_level(level: Fraction | None) -> Fraction:
-    """Return a quantile's level, rounded to a denominator of at most 10^6; refuse 0 and 1."""
+    """Return a level, rounded to a denominator of at most 10^6; refuse it unless in (0, 1)."""
     rounded = (level or Fraction(0)).limit_denominator(MAX_DENOMINATOR)
     if 0 < rounded < 1:
         return rounded
@@ -247,7 +248,7 @@ def plan_quantile(
     """Return the plan that chooses a quantile of a histogram at the cost ``granted``.
 
     ``histogram`` is the index of the histogram in the plan. ``rows`` is the maximum number of rows
-    of a unit.
+    of a unit. ``is_grouped`` is whether the query has group keys.
     """
     half_row, row = level.denominator, 2 * level.denominator
     change, changes = _rank_change(level), rows
@@ -297,7 +298,7 @@ def _rank_change(level: Fraction) -> int:
 def _half_span(
     added: int, replaced: int, *, rows: int, neighbours: Neighbours, is_grouped: bool
 ) -> Fraction:
-    """Return half the span of the changes of a unit's gaps, which is a sensitivity of scores.
+    """Return half the span of the changes of gaps by one unit, the sensitivity of the choice.
 
     ``added`` is the span for one additional row, and ``replaced`` that for a row replaced within
     its group, both in rank steps.
