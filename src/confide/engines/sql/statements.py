@@ -109,8 +109,8 @@ def kinds_of_keys(measurement: Measurement) -> dict[str, Kind]:
 def small_keys(measurement: Measurement) -> list[str]:
     """Return the names of the keys that are integers from 0 to 2^31 - 1 in every row to be bounded.
 
-    Why: a view clips such a key to a domain of small integers, or the key is coded. The domain does
-         not contain NULL, so rows in which the key is NULL are left out.
+    Why: the key is coded, or a view clips it to a domain of small integers. The domain lacks NULL,
+         so rows in which the key is NULL are left out.
     """
     tables, coded = (
         private_tables(measurement.query.source, measurement.catalog),
@@ -127,10 +127,7 @@ def small_keys(measurement: Measurement) -> list[str]:
 
 
 def decode_keys(found: Mapping[Keys, T], measurement: Measurement) -> dict[Keys, T]:
-    """Return the results of a statement by group, with group keys as answers show them.
-
-    Positions become declared strings, and milliseconds become timestamps.
-    """
+    """Return results by group; positions become strings, and milliseconds become timestamps."""
     lists = {index: _strings(declared) for index, declared in _find_coded(measurement).items()}
     if not lists:
         return dict(found)
@@ -195,8 +192,7 @@ def write_statement(
     """Return the statement that computes the keys and exact totals of each group found.
 
     `decode_keys` and `center_totals` convert its keys and totals to those of the measurement.
-    ``unit`` is the kind of units, integers or strings. ``has_enums`` states that the engine has
-    declared strings as ENUM values.
+    ``unit`` is the kind of units, integers or strings; ``has_enums`` is as for `write_key`.
     """
     keys = [f"k{index}" for index in range(len(measurement.query.keys))]
     parts = [f"t{index}" for index in _totals_with_summands(measurement)]
@@ -221,8 +217,7 @@ def write_statement(
 def _only_counts_units(measurement: Measurement) -> bool:
     """Return whether a query only counts units, without keys and conditions.
 
-    Why: contribution bounding does not change such a count. It keeps at least one row of every
-         unit, and one row is enough to count its unit.
+    Why: bounding keeps a row of every unit, so it does not change such a count.
     """
     plain = (total.measure is Measure.UNITS and _is_plain(total) for total in measurement.totals)
     return measurement.has_unit and not measurement.query.keys and all(plain)
@@ -307,9 +302,7 @@ def _twin(index: int, measurement: Measurement) -> int:
 def _grouped(
     shown: Iterable[Sql], sums: Iterable[Sql], rows: sql.Select, keys: Sequence[str]
 ) -> sql.Select:
-    """Return the statement that groups rows by ``keys``; the tree of the rows is modified.
-
-    ``shown`` and ``sums`` are its columns: the keys and the totals.
+    """Return the statement that groups ``rows``, which it modifies, and selects keys and totals.
 
     Why: if ``rows`` only filters its source, and selects columns under their own names, its columns
          are replaced instead of nesting it.
@@ -465,10 +458,7 @@ def _steps(
 
 
 def _step_ends(total: Total, measurement: Measurement) -> tuple[int, int] | None:
-    """Return the bounds to which the steps of a double column are clipped.
-
-    Return None if its values are clipped instead, or if no view clips the argument.
-    """
+    """Return the bounds to which a double column's steps are clipped; None if they are not."""
     clipped, argument = _clipped_range(total, measurement), total.argument
     if clipped is None or total.grid is None or argument is None or argument.kind is not Kind.FLOAT:
         return None
