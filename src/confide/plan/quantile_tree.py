@@ -50,9 +50,9 @@ class QuantileTree:
              exp(-rate gap). Let n rows lie between the neighbors, L of them below the cell and m in
              it. The split targets a fraction a / b of the n rows, which follows from earlier
              releases. The gap is the distance of a n from [b L, b (L + m)]. Then L and m are
-             released with noise. If the target is not between the neighbors, a neighbor's cell is
-             taken. A cell with more than ``slack`` noisy rows shifts the later targets next to it;
-             any other cell is assumed to lie exactly at its level.
+             released with noise. If the target is not between the neighbors, or if no cell is, a
+             neighbor's cell is taken. A cell with more than ``slack`` noisy rows shifts the later
+             targets next to it; any other cell is assumed to lie exactly at its level.
     Claim:   the chosen cells are in the order of the levels, and all rounds together cost what was
              granted.
     Why:     the splits of one round have disjoint sets of cells, so a row counts in at most one of

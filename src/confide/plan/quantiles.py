@@ -172,7 +172,7 @@ class Quantile:
 
     @property
     def rank_error(self) -> float:
-        """The error of the value's rank, in rows, that noise exceeds in at most 5% of releases.
+        """The error of the value's rank, in rows, that noise exceeds at most about 5% of the time.
 
         It applies to groups of at least `rows_needed` rows. In smaller groups, the value may lie in
         the empty part of the range beyond all rows.
