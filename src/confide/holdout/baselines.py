@@ -52,7 +52,7 @@ class GaussianAnswers(StoredTerms):
 
     Law:     mean + rounded normal noise with standard deviation sigma, clipped to [0, 1]. The
              sensitivity s of a mean is ``STEPS_PER_SENSITIVITY`` steps of the grid.
-    Claim:   mu-Gaussian DP with mu^2 = (s / sigma)^2 queries if one row is replaced. With
+    Claim:   mu-Gaussian DP with mu^2 = queries (s / sigma)^2 if one row is replaced. With
              probability 1 - beta every answer is within `gaussian_width` of the population.
     Why:     rounding to the grid keeps the sensitivity at STEPS_PER_SENSITIVITY steps, and each
              answer is a Gaussian mechanism even for adaptively chosen queries.
@@ -170,7 +170,7 @@ class Splitting(StoredTerms):
         return Left(self.queries - progress.queries, None)
 
     def span(self, query: int) -> slice:
-        """Return the rows of the query with this index, which starts from 0."""
+        """Return the rows of the query with this index; the first query has index 0."""
         return slice(query * self.each, (query + 1) * self.each)
 
     def answer(
@@ -296,7 +296,7 @@ class Rounding(_TreeMethod):
 
     @classmethod
     def of(cls, rows: int, beta: float, queries: int, tau: float | None) -> "Rounding":
-        """Return a session with the fewest cells that guarantee tau, or with 40 cells."""
+        """Return a session with the fewest cells that guarantee tau, or else with 40 cells."""
         cells = None if tau is None else choose_answer_cells(rows, tau, beta, queries)
         return cls(rows, beta, queries, cells or 40, tau)
 
@@ -335,8 +335,8 @@ class Rounding(_TreeMethod):
 class Ladder(_TreeMethod):
     """Answers with the best mean so far, as one of a few levels: a leaderboard.
 
-    Levels are fixed cells of [0, 1]. The published Ladder counts steps from the last score instead;
-    the error of levels is half as large.
+    Levels are fixed cells of [0, 1]. The published Ladder counts steps from the last score instead,
+    which makes its error twice as large.
 
     Law:     the answer is the middle of the cell of the largest mean so far, one of ``levels``.
     Claim:   with probability 1 - beta the answer is within 1 / (2 levels) + w of the best true mean
@@ -356,7 +356,7 @@ class Ladder(_TreeMethod):
 
     @classmethod
     def of(cls, rows: int, beta: float, queries: int, tau: float | None) -> "Ladder":
-        """Return a session with the fewest levels that guarantee tau, or with the best number."""
+        """Return a session with the fewest levels that guarantee tau, or else the smallest tau."""
         levels = None if tau is None else choose_levels(rows, tau, beta, queries)
         best = min(range(2, 200), key=lambda size: cls(rows, beta, queries, size).tau)
         return cls(rows, beta, queries, levels or best, tau)

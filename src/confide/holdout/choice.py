@@ -23,7 +23,7 @@ USED_OPTIONS: Final = {
     "ladder": COMMON_OPTIONS,
     "naive": (),
 }
-"""Options that each method uses, in addition to the rows and beta."""
+"""Options that each method uses; all use the rows, and all but naive use beta."""
 
 METHODS: Final = tuple(USED_OPTIONS)
 OPTIONS: Final = ("tau", "queries", "overfits", "threshold", "sigma", "epsilon")
@@ -49,7 +49,7 @@ class Terms:
         return None if self.threshold is None else float(positive("threshold", self.threshold))
 
     def count(self, name: str, method: str) -> int:
-        """Return ``queries`` or ``overfits``, or raise BadDeclaration if it is missing."""
+        """Return ``queries`` or ``overfits``, as named; raise BadDeclaration if it is missing."""
         value = getattr(self, name)
         if not isinstance(value, int):
             subject = f"Method {method!r}" if method in METHODS else method
@@ -62,7 +62,7 @@ def choose_method(name: str, terms: Terms) -> Method:
 
     With training rows, ``auto`` chooses thresholdout if sigma= or epsilon= is given, else coding if
     overfits= is given, else guess-and-check. Without training rows, it chooses Gaussian noise if
-    sigma= is given, else the one of Gaussian noise, rounding, and splitting with the smallest tau.
+    sigma= is given, else whichever of Gaussian noise, rounding, and splitting has the smallest tau.
     An option that the method does not use is refused, because the caller would expect an effect.
     """
     resolved = _resolve(name, terms)

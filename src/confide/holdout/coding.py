@@ -1,6 +1,7 @@
 """The methods coding and guess-and-check, which compare guesses with the rows, without noise.
 
-A guess that is wrong (an *overfit*) is answered by a coarse version of the mean over the rows.
+If a guess is wrong, its query is an *overfit*, and the answer is a coarse version of the mean over
+the rows.
 """
 
 import math
@@ -49,7 +50,7 @@ class Coding(StoredTerms):
     Law:     if the mean over the rows is within ``threshold`` of the guess, the answer is the
              guess. Otherwise the query is an overfit, and the answer is the middle of the mean's
              cell, one of ``cells`` equal cells of [0, 1]. The session ends after ``overfits``
-             overfits.
+             overfits or ``queries`` queries.
     Claim:   with probability 1 - beta every answer is within max(threshold, 1 / (2 cells)) + w of
              the population, with w of `sampling_width`, and every interval contains the
              population's mean, even for adaptively chosen queries.
@@ -84,7 +85,10 @@ class Coding(StoredTerms):
         tau: float | None = None,
         threshold: float | None = None,
     ) -> "Coding":
-        """Return the session with the largest threshold for tau, or with the smallest tau."""
+        """Return the session with the given threshold, or with the largest that guarantees tau.
+
+        Without either, or if no threshold guarantees tau, return about the smallest tau.
+        """
         if threshold is not None:
             cells = max(2, math.ceil(1 / (2 * threshold)))
             return cls(rows, beta, queries, overfits, threshold, cells, tau)
@@ -150,8 +154,8 @@ class GuessAndCheck(StoredTerms):
     """Checks guesses without a limit; intervals widen with the length of the transcript's code.
 
     Law:     as `Coding`, without limits. The interval of query i misses with probability at most
-             beta / (i (i + 1)) times the probability that the code assigns to the transcript so
-             far. The code consists of `outcome_nats` and `value_nats`.
+             beta / (i (i + 1)) times the probability that the code assigns to the transcript
+             before query i. The code consists of `outcome_nats` and `value_nats`.
     Claim:   with probability 1 - beta every interval of the unlimited session contains the
              population's mean, even for adaptively chosen queries.
     Why:     the code gives the transcripts of one length probabilities that sum to at most 1, and
@@ -179,7 +183,10 @@ class GuessAndCheck(StoredTerms):
 
     @property
     def cells(self) -> int:
-        """The number of cells, each at most ``threshold`` wide, so an overfit leaves its cell."""
+        """The number of cells, each at most ``threshold`` wide.
+
+        So the mean of an overfit is in another cell than its guess.
+        """
         return math.ceil(1 / self.threshold)
 
     def left(self, progress: Progress) -> Left:
@@ -194,7 +201,8 @@ class GuessAndCheck(StoredTerms):
         over = np.abs(batch.means - guesses) > self.threshold
         spent = self._lengths(progress, batch.means, guesses, over)
         if batch.rows != self.rows:
-            # The number of pairs is revealed too. The code gives 0 to rows // 2 equal probability.
+            # The number of pairs is revealed too. The code gives each number from 0 to rows // 2
+            # the same probability.
             spent += math.log(self.rows // 2 + 1)
         before = progress.nats + np.concatenate([[0.0], np.cumsum(spent)])
         number = progress.queries + 1 + np.arange(len(over), dtype=np.float64)

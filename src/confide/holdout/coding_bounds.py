@@ -2,12 +2,13 @@
 
 Fix the random bits of the analyst and of the mechanism. Then the earlier answers determine the next
 query. So the session is a tree: each *node* is a possible transcript of earlier answers, with one
-query that is fixed before the rows are sampled. By a union bound, the intervals of all nodes cover
-jointly, and so do those on the path that the session takes. The more nodes there are, or the longer
-the code of the transcript, the wider the intervals must be.
+query that is fixed before the rows are sampled. By a union bound, the intervals of all nodes
+*cover* (contain the true means) jointly, and so do those on the path that the session takes. The
+more nodes there are, or the longer the code of the transcript, the wider the intervals must be.
 
 Each ``fits_...`` function returns whether ``rows`` rows guarantee that every answer is within tau
-of the population with probability 1 - beta. It is monotone: more rows never turn true into false.
+of the population with probability 1 - beta, or what its own claim states instead. It is monotone:
+more rows never turn true into false.
 """
 
 import math
@@ -107,9 +108,9 @@ def log_ladder(queries: int, levels: int) -> float:
 
 
 def sampling_width(rows: int, log_count: float, beta: float) -> float:
-    """Return w such that the means of all nodes are within w of the truth.
+    """Return w such that all nodes' means are within w of the truth with probability 1 - beta.
 
-    This has probability at least 1 - beta. ``log_count`` is ln of the number of nodes.
+    ``log_count`` is ln of the number of nodes.
     """
     return hoeffding_width(rows, math.log(2 / beta) + log_count)
 
@@ -117,9 +118,10 @@ def sampling_width(rows: int, log_count: float, beta: float) -> float:
 def choose_cells(
     rows: int, tau: float, beta: float, queries: int, overfits: int
 ) -> tuple[int, float] | None:
-    """Return the fewest cells, and their w, with w + 1 / (2 cells) <= tau; None if there are none.
+    """Return the fewest cells, and their w, with w + 1 / (2 cells) <= tau, or None.
 
-    The w is that of `sampling_width`.
+    The w is that of `sampling_width`. None means that more than `MAX_CELLS` cells would be needed,
+    or that no number of cells is enough.
 
     Why: more cells increase w, and a larger w requires more cells. Starting with few cells, compute
          w and then the cells that it requires, in turn. This converges to the smallest pair that
@@ -186,7 +188,7 @@ def value_nats(distance: int, cells: int) -> float:
 
 
 def log_choose(total: int, part: int) -> float:
-    """Return ln C(total, part), rounded up."""
+    """Return an upper bound of ln C(total, part), up to an error that `ROUND_UP` covers."""
     if part > total or part < 0:
         return -math.inf
     small = min(part, total - part)
@@ -212,7 +214,7 @@ MAX_ANSWER_CELLS: Final = 4096
 
 
 def false_alarm_threshold(rows: int, train_rows: int, queries: int, overfits: int) -> float:
-    """Return the threshold that about ``overfits`` / 10 honest queries exceed by chance.
+    """Return the threshold that about ``overfits`` / 10 of the honest queries exceed by chance.
 
     A query is *honest* if it was chosen without looking at either set. Its means over the two sets
     differ by an approximately normal amount with variance at most (1 / rows + 1 / train_rows) / 4.
@@ -229,8 +231,8 @@ def fits_coding(rows: int, tau: float, beta: float, queries: int, overfits: int)
     Law:     the guess is accepted if the mean over the rows is within a threshold t of it.
              Otherwise the answer is the middle of the mean's cell, one of G cells.
     Claim:   every answer is within max(t, 1 / (2 G)) + w <= tau, with w from `log_nodes`. With a
-             training set of the same size, t is large enough that honest queries cause at most
-             overfits / 10 overfits in expectation.
+             training set of the same size, t is large enough that honest queries cause about
+             overfits / 10 overfits in expectation, or fewer.
     Why:     if all means are within w of the truth, an accepted guess is within t + w of it, and
              the middle of a cell is within 1 / (2 G) + w.
     Source:  docs/proofs/holdout.md.
@@ -282,7 +284,7 @@ def fits_anytime(rows: int, tau: float, beta: float, queries: int, overfits: int
 
 
 def anytime_threshold(rows: int, train_rows: int) -> float:
-    """Return the threshold of an unlimited session, which 1 in 2,000 honest queries exceeds."""
+    """Return the threshold of an unlimited session; about 1 in 2,000 honest queries exceeds it."""
     return 1.75 * math.sqrt(1 / rows + 1 / train_rows)
 
 
@@ -300,7 +302,7 @@ def fits_rounding(rows: int, tau: float, beta: float, queries: int, overfits: in
 
 
 def choose_answer_cells(rows: int, tau: float, beta: float, queries: int) -> int | None:
-    """Return the fewest cells with which rounding guarantees tau, or None."""
+    """Return the fewest cells, up to a maximum, with which rounding guarantees tau, or None."""
     cells = max(2, math.ceil(1 / (2 * tau)))
     while cells <= MAX_ANSWER_CELLS:
         width = sampling_width(rows, log_answers(queries, cells), beta)
@@ -356,7 +358,7 @@ def fits_ladder(rows: int, tau: float, beta: float, queries: int, overfits: int)
 
 
 def choose_levels(rows: int, tau: float, beta: float, queries: int, teams: int = 1) -> int | None:
-    """Return the fewest levels with which a board guarantees tau, or None.
+    """Return the fewest levels, up to a maximum, with which a board guarantees tau, or None.
 
     ``teams`` is the number of separate boards, one per team, on the same rows.
     """

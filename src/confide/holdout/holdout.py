@@ -80,9 +80,9 @@ class Holdout:
     """A session on a holdout set whose answers stay valid for adaptively chosen queries.
 
     ``train`` and ``heldout`` are DataFrames, pairs (X, y), arrays, or numbers of rows if queries
-    are passed as values. The answer to a query is its mean over the training rows if that is close
-    to its mean over the holdout. Otherwise the query is an *overfit*, and the answer is a coarse
-    version of the mean over the holdout.
+    are passed as values. With training rows, the answer to a query is its mean over them if that is
+    close to its mean over the holdout. Otherwise the query is an *overfit*, and the answer is a
+    coarse version of the mean over the holdout. ``train`` can be None.
 
     Validity requires independent rows, and queries that compute each value from one row alone. Only
     ``method="thresholdout"`` and ``"gaussian"`` also protect the privacy of the holdout's rows.
@@ -189,11 +189,12 @@ class Holdout:
 
         ``ask(phi)`` calls phi on the training rows and on the holdout's rows.
         ``ask(train_values, heldout_values)`` takes precomputed values. Without training rows, use
-        ``ask(heldout_values)`` with ``guess=``. If values lie in a range other than [0, 1], known
-        in advance, pass it as ``low=`` and ``high=``.
+        ``ask(heldout_values)``, with ``guess=`` if the method needs one. If values lie in a range
+        other than [0, 1], known in advance, pass it as ``low=`` and ``high=``.
 
         Raises:
-            BadDeclaration: values outside [0, 1] or of the wrong length; nothing changed.
+            BadDeclaration: values outside the range or of the wrong length. Nothing changed, unless
+                phi failed on the holdout's rows, which ends the session.
             BudgetExceeded: the session is over; nothing changed.
         """
         metric = MEAN_METRIC if (low, high) == (0, 1) else mean_metric(low, high)
@@ -234,7 +235,7 @@ class Holdout:
         *,
         high: Number | None = None,
     ) -> HoldoutAnswer:
-        """Return a metric of predictions for the labels of both sets.
+        """Return a metric of predictions for the holdout's labels; that on ``train`` is the guess.
 
         ``train_predictions`` may be None if the method needs no guess. ``high`` is the value at
         which squared-error and absolute-error are clipped.
@@ -280,7 +281,7 @@ class Holdout:
         return self._answer(guess, self._guarded(values, "The estimator"), metric)
 
     def check_metric(self, metric: Metric) -> None:
-        """Raise BadDeclaration if the method or the labels rule out a metric; no row is read."""
+        """Raise BadDeclaration if the method or the labels' type rules out a metric."""
         if metric.is_paired and self._method.name not in METHODS_FOR_PAIRS:
             raise BadDeclaration(
                 f"Metric {metric.name!r} pairs rows by their labels. One row can affect many "
@@ -416,7 +417,7 @@ def _guess(metric: Metric, name: str, labels: Any, predictions: Any) -> float:
 class BoardScore:
     """The best score on a board so far, by any submitter.
 
-    ``is_better`` is whether the latest submission raised it by at least one level.
+    ``is_better`` is whether the latest submission improved it by at least one level.
     """
 
     value: float
@@ -477,7 +478,8 @@ class Leaderboard:
         """Return the best score after this submission.
 
         Raises:
-            BadDeclaration: the predictions do not fit the labels; nothing changed.
+            BadDeclaration: the predictions are malformed, and nothing changed; or the metric failed
+                on the labels, which ends the board.
             BudgetExceeded: all submissions are used; nothing changed.
         """
         answer: HoldoutAnswer = self._holdout.score(None, predictions, self.metric)

@@ -59,8 +59,8 @@ def upper_end(mean: float, rows: int, nats: float, *, is_binary: bool = False) -
 
     Law:     P(mean <= q) <= exp(-rows kl(q, p)) for q <= p, with kl the Bernoulli divergence. For
              values 0 and 1, P(mean <= q) is exactly the binomial probability.
-    Claim:   the largest p for which this bound on the probability of a mean of at most ``mean`` is
-             at least exp(-nats), rounded up.
+    Claim:   the result is the largest p, rounded up, for which this bound on the probability of a
+             mean of at most ``mean`` is at least exp(-nats).
     Why:     p is excluded only if a mean of at most the observed one has probability below
              exp(-nats) under p. So if the true p is excluded, an event of probability at most
              exp(-nats) has happened. The interval is never wider than Hoeffding's, because
@@ -92,7 +92,7 @@ def lower_end(mean: float, rows: int, nats: float, *, is_binary: bool = False) -
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """Bounds for the mean over the rows that follow from an outcome, and the interval's level.
+    """Bounds, from an outcome, for the exact mean over the rows; and the interval's level.
 
     Claim: [lower_end(low), upper_end(high)] contains the true mean whenever the interval around the
            exact mean over the rows does.

@@ -1,8 +1,8 @@
 """Sample sizes for methods that add noise to their answers, by many theorems.
 
 Each ``fits_...`` function returns whether ``rows`` rows guarantee that every answer is within tau
-of the population with probability 1 - beta. It optimizes the free parameters of its theorem. The
-planner of sessions compares all of them.
+of the population with probability 1 - beta, or what its own claim states instead. Each function
+optimizes the free parameters of its theorem. The planner of sessions compares all of them.
 """
 
 import math
@@ -180,7 +180,7 @@ def gaussian_width(rows: int, beta: float, queries: int, *, sigma: float, split:
 def fits_posterior(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
     """Return whether normal noise guarantees tau, by its privacy and the posterior of the rows.
 
-    Claim:   every answer is within tau for the best noise, c, d, and split f of beta.
+    Claim:   every answer is within tau for the best noise, split f of beta, and c and d.
     Why:     `posterior_transfer`, with f beta = delta / d and (1 - f) beta = miss / c. The noise of
              m = ``queries`` answers is within z sigma. The best z has
              sigma = 2 m phi(z) / ((1 - f) beta), and the best epsilon has
@@ -252,8 +252,8 @@ def fits_pure(rows: int, tau: float, beta: float, queries: int, overfits: int) -
 def fits_published_pure(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
     """Return whether Laplace noise guarantees tau by the published theorem for pure privacy.
 
-    Claim:   every answer is within tau if the session is (part * tau)-DP and the noise is within
-             (1 - part) * tau.
+    Claim:   every answer is within tau if, for some ``part`` of tau, the session is
+             (part * tau)-DP and the noise is within (1 - part) * tau.
     Why:     `pure_transfer_published`.
     Source:  [DFHPRR15a].
     Checked: tests/holdout/test_planning.py.
@@ -269,8 +269,8 @@ def fits_published_pure(rows: int, tau: float, beta: float, queries: int, overfi
 def fits_max_information(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
     """Return whether Laplace noise guarantees tau by its max-information.
 
-    Claim:   every answer is within tau if the session is (part * tau)^2-DP and the noise is within
-             (1 - part) * tau.
+    Claim:   every answer is within tau if, for some ``part`` of tau, the session is
+             (part * tau)^2-DP and the noise is within (1 - part) * tau.
     Why:     `max_information_transfer`.
     Source:  [DFHPRR15b].
     Checked: tests/holdout/test_planning.py.
@@ -286,8 +286,8 @@ def fits_max_information(rows: int, tau: float, beta: float, queries: int, overf
 def fits_approximate(rows: int, tau: float, beta: float, queries: int, overfits: int) -> bool:
     """Return whether normal noise guarantees tau by the theorem for approximate privacy.
 
-    Claim:   every answer is within tau if the session satisfies `approximate_transfer` for
-             part * tau and the noise is within (1 - part) * tau.
+    Claim:   every answer is within tau if, for some ``part`` of tau, the session satisfies
+             `approximate_transfer` for part * tau and the noise is within (1 - part) * tau.
     Why:     normal noise with total mu is (r + 2 sqrt(r ln(1 / delta)), delta)-DP, r = mu^2 / 2.
     Source:  [DFHPRR15a], [BS16].
     Checked: tests/holdout/test_planning.py.
@@ -304,7 +304,10 @@ def fits_approximate(rows: int, tau: float, beta: float, queries: int, overfits:
 
 
 def _laplace_epsilon(rows: int, tau: float, beta: float, queries: int, part: float) -> float:
-    """Return the epsilon of a session with Laplace noise within (1 - part) * tau."""
+    """Return the epsilon of a session with Laplace noise within (1 - part) * tau.
+
+    The noise of some answer exceeds this with probability at most beta / 2.
+    """
     scale = (1 - part) * tau / math.log(2 * queries / beta)
     return queries / (scale * rows)
 
@@ -316,7 +319,7 @@ def _delta(mu: float, epsilon: float) -> float:
 
 
 def _minimize(height: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Return an approximate minimum and its position, by golden-section search on a log scale."""
+    """Return an approximate minimum value and its position, by golden-section search in the log."""
     left, right = math.log(low), math.log(high)
     inner = [right - GOLDEN_SECTION * (right - left), left + GOLDEN_SECTION * (right - left)]
     heights = [height(math.exp(x)) for x in inner]

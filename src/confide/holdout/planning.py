@@ -29,7 +29,7 @@ Covers = Callable[[int, float, float, int, int], bool]
 class Theorem:
     """A theorem about the validity of sessions.
 
-    ``method`` is the method of `Holdout` to which it applies, or None if confide has none.
+    ``method`` is the method of `Holdout` that has this guarantee, or None if there is none.
     """
 
     name: str
@@ -151,7 +151,7 @@ THEOREMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The numbers that one theorem guarantees for the request of a plan; ``rule`` is its name."""
+    """The numbers that a theorem guarantees for a request; ``rule`` is the theorem's name."""
 
     rule: str
     method: str | None
@@ -224,9 +224,9 @@ def plan(
 
     Leave out the quantity to compute: ``n`` (the rows of the holdout), or ``tau`` for a given n, or
     ``queries``, ``overfits`` or both for a given n and tau. If n or tau is computed without
-    ``overfits``, the plan shows only bounds for methods in which the analyst submits no guess with
-    each query. With ``epsilon`` the whole session must also be epsilon-DP. Then ``overfits`` must
-    be given or computed, because only overfits cost privacy.
+    ``overfits``, the plan shows only bounds for methods that need no guesses. With ``epsilon`` the
+    whole session must also be epsilon-DP. Then ``overfits`` must be given or computed, because only
+    overfits cost privacy.
 
     >>> found = plan(tau=0.1, beta=0.05, queries=100, overfits=10)
     >>> found.n, found.method
@@ -326,7 +326,8 @@ class _Request:
     def variants(self, theorem: Theorem) -> "list[_Request]":
         """Return the requests to solve for a theorem.
 
-        There are none if it needs a number of overfits, and n or tau is computed without one.
+        If the theorem needs a number of overfits that is neither given nor computed, there is one
+        request for each of `SHOWN_OVERFITS` if queries are computed, and none otherwise.
         """
         if self.has_overfits or not theorem.needs_guess:
             return [self]
@@ -364,7 +365,7 @@ class _Request:
         )
 
     def holds(self, theorem: Theorem) -> bool:
-        """Return whether a theorem covers exactly these quantities."""
+        """Return whether a theorem covers these quantities, with at most one overfit per query."""
         overfits = min(self.overfits or 1, self.queries)
         return theorem.covers(self.n, self.tau, self.beta, self.queries, overfits)
 
@@ -411,7 +412,7 @@ def _smallest_tau(request: _Request, theorem: Theorem) -> _Request | None:
 
 
 def _longest_session(request: _Request, theorem: Theorem) -> _Request | None:
-    """Return the request with the maximum number of queries, or of overfits."""
+    """Return the request with the maximum number of what is sought, or None if not even 1 holds."""
     if request.sought == "overfits" and not theorem.needs_guess:
         return request if request.holds(theorem) else None
 
