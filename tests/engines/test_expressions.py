@@ -1,7 +1,7 @@
 """Analyst expressions are total: on any row, their value is in the predicted range or NULL."""
 
 import math
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import duckdb
@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from confide.declare import Bool, Catalog, Category, Date, Float, Int, Kind, Table, Text
+from confide.declare import Bool, Catalog, Category, Date, Float, Int, Kind, Table, Text, Timestamp
 from confide.declare import Column as Declared
 from confide.engines import DuckDB
 from confide.engines.sql import expressions as engine
@@ -40,6 +40,8 @@ COLUMNS: Final[dict[str, Declared]] = {
     "b": Bool(),
     "d": Date("2020-01-15", "2021-03-03"),
     "ever": Date("0001-01-01", "9999-12-31"),
+    "ts": Timestamp("2019-12-30 22:00:00", "2020-03-03 03:03:03"),
+    "eon": Timestamp("0001-01-01", "9999-12-31"),
 }
 REALS: Final = (
     *(0.0, -0.0, 1.0, -3.5, 0.5, 2.5, 1_000.0, 1e-320, 5e-324, -5e-324, 1e16, 2.0**53, 2.0**63),
@@ -60,11 +62,16 @@ TEXTS: Final = (
     *("9223372036854775808", "  5 ", "\u0130", "ß", "👩‍🚀", "e\u0301", "%", "\\", "\x00", "\x1e"),
 )
 DAYS: Final = (date(1, 1, 1), date(9999, 12, 31), date(2020, 2, 29), date(2020, 1, 15))
+TIMES: Final = (
+    *(datetime(2019, 12, 30, 22, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC)),
+    *(datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)),
+)
 LITERALS: Final = (
     *(make_literal(value) for value in (0, 1, -3, 7, 2**60, -(2**63), 10**37)),
     *(Literal(value, Kind.FLOAT) for value in (0.5, -0.0, 1e308, 5e-324, 709.5, -1e300)),
     *(Literal(value, Kind.TEXT) for value in ("a", "it's", "", "%_\\", "ß")),
     *(Literal(value, Kind.DATE) for value in (date(2020, 5, 5), date(1, 1, 1))),
+    Literal(datetime(2020, 2, 29, 12), Kind.TIMESTAMP),  # noqa: DTZ001  # without a time zone
     Literal(True, Kind.BOOL),
     Literal(None, None),
 )
@@ -89,6 +96,7 @@ def draw_table(rng: np.random.Generator) -> Table:
 
     days = [date(2020, 1, 15) + timedelta(int(n)) for n in rng.integers(0, 420, 60)]
     reals = [*REALS, *map(float, rng.uniform(-10, 1_100, 20)), *map(float, rng.uniform(0, 1, 20))]
+    near = [TIMES[0] + timedelta(seconds=int(n)) for n in rng.integers(0, 10**7, 60)]
     rows = {
         **{
             name: pa.array(pick(reals), pa.float64())
@@ -97,6 +105,10 @@ def draw_table(rng: np.random.Generator) -> Table:
         **{name: pa.array(pick(TEXTS), pa.string()) for name in ("s", "t")},
         "b": pa.array(pick((True, False)), pa.bool_()),
         **{name: pa.array(pick([*DAYS, *days]), pa.date32()) for name in ("d", "ever")},
+        **{
+            name: pa.array(pick([*TIMES, *near]), pa.timestamp("us", "UTC"))
+            for name in ("ts", "eon")
+        },
         "pid": pa.array(range(ROWS)),
     }
     return Table("x", pa.table(rows), unit="pid", columns=COLUMNS)

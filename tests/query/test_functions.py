@@ -134,6 +134,7 @@ MISFITS: list[tuple[Function, list[Kind | None]]] = [
     (F.SPLIT_PART, [TEXT, INT, TEXT]),
     (F.TO_INT, []),
     (F.TO_INT, [INT, INT]),
+    (F.TO_DATE, [Kind.TIMESTAMP]),
 ]
 
 

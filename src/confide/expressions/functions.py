@@ -177,6 +177,11 @@ def _any(result: Kind) -> Rule:
     return lambda kinds: result if len(kinds) == 1 else None
 
 
+def _cast(result: Kind) -> Rule:
+    """Return a rule for one argument of any type but timestamps, whose casts are written out."""
+    return lambda kinds: result if len(kinds) == 1 and kinds[0] is not Kind.TIMESTAMP else None
+
+
 def _branches(kinds: Kinds) -> Kind | None:
     """Return the type of a CASE: condition, value, condition, value, ..., and a last value."""
     if len(kinds) < 3 or len(kinds) % 2 == 0:
@@ -246,11 +251,11 @@ RULES: Final[dict[Function, Rule]] = {
     F.REPLACE: _takes(Kind.TEXT, Kind.TEXT, Kind.TEXT, result=Kind.TEXT),
     F.SPLIT_PART: _takes(Kind.TEXT, Kind.TEXT, Kind.INT, result=Kind.TEXT),
     F.STRPOS: _takes(Kind.TEXT, Kind.TEXT, result=Kind.INT),
-    F.TO_INT: _any(Kind.INT),
-    F.TO_FLOAT: _any(Kind.FLOAT),
-    F.TO_TEXT: _any(Kind.TEXT),
-    F.TO_BOOL: _any(Kind.BOOL),
-    F.TO_DATE: _any(Kind.DATE),
+    F.TO_INT: _cast(Kind.INT),
+    F.TO_FLOAT: _cast(Kind.FLOAT),
+    F.TO_TEXT: _cast(Kind.TEXT),
+    F.TO_BOOL: _cast(Kind.BOOL),
+    F.TO_DATE: _cast(Kind.DATE),
 }
 
 
