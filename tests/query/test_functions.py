@@ -8,6 +8,8 @@ from confide.errors import UnsupportedQuery
 from confide.expressions.construct import make_call, make_literal
 from confide.expressions.functions import RULES, Function, result_kind
 from confide.expressions.tree import Column, Expression
+from confide.query.sql.functions import DIRECT_FUNCTIONS
+from support.tree import ROOT
 
 F = Function
 INT, FLOAT, TEXT, BOOL, DATE = Kind.INT, Kind.FLOAT, Kind.TEXT, Kind.BOOL, Kind.DATE
@@ -147,6 +149,18 @@ def test_every_function_has_a_rule_and_an_example(function: Function) -> None:
     """Every function has a type rule and an example in the table above."""
     assert function in RULES
     assert function in {fitting for fitting, _, _ in FITTING}
+
+
+UNNAMED = {F.NEGATE, F.WEEKDAY, F.TO_DATE, F.EQUAL, F.UNEQUAL, F.LESS, F.LESS_EQUAL, F.GREATER}
+"""Functions that analysts write in another way than by their names."""
+
+
+def test_the_page_lists_every_function() -> None:
+    """Every function that SQL has a name for is on the page of functions."""
+    page = (ROOT / "docs" / "functions.md").read_text(encoding="utf-8").replace("\\|", "|")
+    named = {function for function, _ in DIRECT_FUNCTIONS.values()} - UNNAMED
+
+    assert set() == {function for function in named if function.upper() not in page}
 
 
 @pytest.mark.parametrize(("function", "kinds", "expected"), FITTING)
