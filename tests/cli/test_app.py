@@ -345,12 +345,13 @@ def test_the_survey_can_be_written_to_a_file(here: Path, name: str) -> None:
 
 def test_a_draft_explains_how_to_fix_odd_names(here: Path) -> None:
     """The draft names columns that cannot be declared, and `init` suggests a converted copy."""
-    (here / "odd.csv").write_text("Patient ID,cost\n1,2\n", encoding="utf-8")
+    (here / "odd.csv").write_text("Patient\\ID,rent per month\n1,2\n", encoding="utf-8")
     shown = run("init", "odd.csv", "--config", "new.toml")
 
     assert 0 == shown.exit_code
     assert "confide convert odd.csv" in shown.stdout
-    assert "'Patient ID' cannot be declared" in (here / "new.toml").read_text(encoding="utf-8")
+    assert '\n# "rent per month" = ' in (here / "new.toml").read_text(encoding="utf-8")
+    assert "'Patient\\\\ID' cannot be declared" in (here / "new.toml").read_text(encoding="utf-8")
 
 
 def test_check_fails_when_data_and_declaration_do_not_fit(here: Path) -> None:

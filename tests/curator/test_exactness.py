@@ -146,7 +146,7 @@ def test_a_row_matches_one_integer_of_64_bits(partner: str) -> None:
 def test_python_s_per_unit_columns_differ_in_more_than_case() -> None:
     """The Python front end also refuses two names that engines treat as equal."""
     visits = open_curator().table("v")
-    with pytest.raises(UnsupportedQuery, match="two columns"):
+    with pytest.raises(UnsupportedQuery, match="Two columns"):
         visits.per_unit(A=cf.sum("k"), a=cf.count()).agg(n=cf.sum("a")).ask(epsilon=0.1)
 
 
@@ -176,7 +176,7 @@ def test_no_column_of_a_per_unit_question_has_the_identifier_s_name(name: str) -
     text = f'SELECT SUM("{name}") AS s FROM (SELECT pid, COUNT(*) AS "{name}" FROM v GROUP BY pid)'
 
     assert UNIT in RESERVED_NAMES
-    with pytest.raises(UnsupportedQuery, match="means the person here"):
+    with pytest.raises(UnsupportedQuery, match="is reserved for the unit"):
         curator.sql(text, epsilon=0.1)
     assert 0 == curator.budget.spent.share
 
@@ -184,7 +184,7 @@ def test_no_column_of_a_per_unit_question_has_the_identifier_s_name(name: str) -
 def test_columns_of_a_per_unit_query_differ_in_more_than_case() -> None:
     """A query has only one of x and X, since engines treat them as the same column."""
     inner = "SELECT pid, COUNT(*) AS x, SUM(k) AS X FROM v GROUP BY pid"
-    with pytest.raises(UnsupportedQuery, match="two columns"):
+    with pytest.raises(UnsupportedQuery, match="Two columns"):
         open_curator().sql(f"SELECT SUM(X) AS s FROM ({inner})", epsilon=0.1)
 
 

@@ -449,9 +449,9 @@ def test_nothing_is_logged_except_failures(
             curator.sql(QUESTION, share="1/10", fresh=True)
 
     told = [record for record in caplog.records if record.name.startswith("confide")]
-    kind = "the engine could not answer: IOException: a file cannot be read or a disk is full"
-    assert [("confide.owner", kind)] == [
-        (record.name, record.getMessage().partition(";")[0]) for record in told
+    kind = "The engine failed: IOException: A file cannot be read, or a disk is full. "
+    assert [("confide.owner", kind + "Open the declaration again.")] == [
+        (record.name, record.getMessage()) for record in told
     ]
     assert [] == seen
     assert ("", "") == capfd.readouterr()

@@ -22,7 +22,8 @@ TABLE = DraftTable(
         "grade": DraftColumn(Kind.INT),
         "day": DraftColumn(Kind.DATE),
         "notes": DraftColumn(Kind.TEXT),
-        "not a name": DraftColumn(Kind.TEXT),
+        "rent per month": DraftColumn(Kind.INT),
+        "not\\a\\name": DraftColumn(Kind.TEXT),
     },
 )
 ANSWERS = {
@@ -35,6 +36,8 @@ ANSWERS = {
     "First possible day": "2020-01-01",
     "Last possible day": "2026-12-31",
     "Column notes": "skip",
+    "Smallest possible rent": "0",
+    "Largest possible rent": "9000",
 }
 
 
@@ -66,9 +69,10 @@ def test_answers_become_a_declaration() -> None:
         "ward": Category(["A", "B", 'the "C"']),
         "grade": Category([1, 2, 3]),
         "day": Date("2020-01-01", "2026-12-31"),
+        "rent per month": Int(0, 9_000),
     } == dict(declared.columns)
     assert any("Its values repeat" in question for question in asked)
-    assert not any("not a name" in question for question in asked)
+    assert not any("a\\name" in question for question in asked)
 
 
 def test_units_without_repeats_may_be_unique() -> None:

@@ -15,7 +15,7 @@ from confide.cli.output import make_table, percent, print_message, show_budget, 
 from confide.curator import BudgetState, open_declared_ledger
 from confide.declare import Declaration, PublicTable, Table, read_toml
 from confide.declare import Text as TextColumn
-from confide.declare.tables import NAME
+from confide.declare.tables import is_column_name
 from confide.engines.registry import FILE, read_address, scheme_of
 from confide.errors import BadDeclaration, Fault
 from confide.execution.pricing import Pricing
@@ -99,7 +99,7 @@ def _ask(console: Console) -> Callable[[str, str], str]:
 
 def _advise_conversion(console: Console, path: Path, table: DraftTable) -> None:
     """Print the command that makes a readable copy, if some columns of the file need one."""
-    if not all(map(NAME.match, table.columns)):
+    if not all(map(is_column_name, table.columns)):
         reason = "names that cannot be declared"
     elif not set(guess_formats(path).values()) <= set(KINDS):
         reason = "amounts such as $1,234.50, decimal commas, or dates other than 2024-12-31"

@@ -9,7 +9,7 @@ from datetime import date
 from fractions import Fraction
 from typing import Final
 
-from confide.declare.tables import NAME
+from confide.declare.tables import NAME, is_column_name
 from confide.errors import BadDeclaration
 from confide.intake.draft import DraftColumn, DraftTable, quote, unit_advice
 from confide.intake.hints import bounds_hint
@@ -57,7 +57,7 @@ def _complete_table(table: DraftTable, ask: Ask) -> str:
         lines += _ask_limits(table.columns[unit], ask)
     lines.append(f"\n[tables.{table.name}.columns]")
     for name, column in table.columns.items():
-        if name != unit and NAME.match(name) and (line := _complete_column(name, column, ask)):
+        if name != unit and is_column_name(name) and (line := _complete_column(name, column, ask)):
             lines.append(line)
     return "\n".join(lines) + "\n"
 
@@ -74,6 +74,7 @@ def _ask_limits(unit: DraftColumn, ask: Ask) -> list[str]:
 
 def _complete_column(name: str, column: DraftColumn, ask: Ask) -> str:
     """Return the line of a column, or an empty string if the owner leaves it out."""
+    key = name if NAME.match(name) else quote(name)
     default = "text" if column.kind is None else column.kind.value
     note = f" ({column.note})" if column.note else ""
     kind = _ask_one(ask, f"Column {name}{note}. Type ({', '.join(TYPES)})", default, TYPES)
@@ -84,16 +85,16 @@ def _complete_column(name: str, column: DraftColumn, ask: Ask) -> str:
             low, high = bounds_hint(name) or ("", "")
             first = _ask_number(ask, f"  Smallest possible {name}", str(low))
             last = _ask_number(ask, f"  Largest possible {name}", str(high))
-            return f'{name} = {{ type = "{kind}", low = {first}, high = {last} }}'
+            return f'{key} = {{ type = "{kind}", low = {first}, high = {last} }}'
         case "date" | "timestamp":
             first = _ask_date(ask, f"  First possible {name}, such as 2020-01-01")
             last = _ask_date(ask, f"  Last possible {name}")
-            return f'{name} = {{ type = "{kind}", low = {first}, high = {last} }}'
+            return f'{key} = {{ type = "{kind}", low = {first}, high = {last} }}'
         case "category":
             values = _ask_until(ask, f"  All values of {name}, separated by commas", "", _values)
-            return f'{name} = {{ type = "category", values = [{values}] }}'
+            return f'{key} = {{ type = "category", values = [{values}] }}'
         case _:
-            return f'{name} = {{ type = "{kind}" }}'
+            return f'{key} = {{ type = "{kind}" }}'
 
 
 def _values(text: str) -> str | None:
