@@ -150,8 +150,8 @@ class Executor:
     def match(self, payable: Payable[Any], price: Price | None, options: QueryOptions) -> "Request":
         """Return the request for a payable.
 
-        If a query's price is given as ``error=``, a stored answer is reused only if it is that
-        accurate, unless it is stored under the same key.
+        If a query's price is given as ``error=``, a stored answer is reused only if none of the
+        half-widths that are known in advance is larger, or if it has the same key.
         """
         identity = self.identify_text(payable.identity)
         if price is None or price.error is None or not isinstance(payable, QueryPayable):
@@ -274,7 +274,7 @@ class Request:
 
 
 def _is_accurate_enough(payable: QueryPayable, price: Price, stored: StoredAnswer) -> bool:
-    """Return whether every half-width of a stored answer known in advance is within the price."""
+    """Return whether no half-width known in advance is larger than ``price.error``."""
     found = payable.at(stored.receipt.share).errors(price.confidence).values()
     target = float_above(positive("error", price.error))
     return all(width <= target for width in found if width is not None)
