@@ -151,6 +151,7 @@ def test_tables_show_declarations_but_not_sources(house: House) -> None:
         (422, "malformed-request", {"sql": 7, "share": 0.01}),
         (422, "malformed-request", {"sql": COUNT, "share": True}),
         (422, "malformed-request", {"sql": COUNT, "share": 0.01, "confidence": 1}),
+        (422, "malformed-request", {"sql": COUNT, "share": 0.01, "confidence": 0.9995}),
         (422, "malformed-request", {"sql": "x" * 100_001, "share": 0.01}),
         (422, "malformed-request", [COUNT]),
     ],

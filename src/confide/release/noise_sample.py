@@ -17,7 +17,7 @@ from confide.noise.law import spread_points
 from confide.plan import Plan
 from confide.plan.calibration import TotalNoise
 
-__all__ = ["noise_sample", "read_confidence", "sample_levels", "sample_noise"]
+__all__ = ["MAX_CONFIDENCE", "noise_sample", "read_confidence", "sample_levels", "sample_noise"]
 
 Floats = NDArray[np.float64]
 MAX_CONFIDENCE: Final = 0.999

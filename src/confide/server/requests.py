@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, create_model
 
+from confide.release.noise_sample import MAX_CONFIDENCE
 from confide.server.responses import (
     MAX_SQL_LENGTH,
     Amount,
@@ -34,6 +35,8 @@ Sql = Annotated[str, Field(max_length=MAX_SQL_LENGTH)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Key = Annotated[str, Field(min_length=1, max_length=200)]
 Level = Annotated[float, Field(gt=0, lt=1)]
+# Privacy: a level that answers do not support must be refused before the charge.
+AnswerLevel = Annotated[float, Field(gt=0, le=MAX_CONFIDENCE)]
 Confirm = Annotated[bool, Field(description="allow a cost above the owner's limit for one query")]
 Finite = Annotated[float, Field(ge=-1e15, le=1e15, allow_inf_nan=False)]
 
@@ -69,7 +72,7 @@ class ReleaseRequest(_ChargedRequest):
 
     queries: Annotated[list[Sql], Field(min_length=1, max_length=1_000)]
     weights: Annotated[list[Amount], Field(max_length=1_000)] | None = None
-    confidence: Level = 0.95
+    confidence: AnswerLevel = 0.95
 
 
 class WatchRequest(_PricedRequest):
@@ -153,7 +156,7 @@ class QueryRequest(Schema):
     epsilon: Amount | None = None
     share: Amount | None = None
     error: Amount | None = None
-    confidence: Annotated[float, Field(gt=0, lt=1)] = 0.95
+    confidence: AnswerLevel = 0.95
 
 
 class AnswerRequest(QueryRequest):
