@@ -1,7 +1,7 @@
 """Arguments of the wrong type, and values in the types of pandas and NumPy."""
 
 from collections.abc import Callable
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,10 @@ def test_arguments_of_a_wrong_type_are_refused(
         ("d", np.datetime64("2020-06-01", "s")),
         ("d", np.datetime64("2020-06-01", "ns")),
         ("d", pd.Series([pd.Timestamp("2020-06-01")]).to_numpy()[0]),
+        ("d", datetime(2020, 6, 1, 12)),  # noqa: DTZ001
+        ("d", pd.Timestamp("2020-06-01 12:00")),
+        ("d", np.datetime64("2020-06-01T12", "h")),
+        ("d", np.datetime64("2020-06-01T12:00", "ns")),
     ],
 )
 def test_values_of_numpy_and_pandas_are_values(column: str, value: Any) -> None:
@@ -80,18 +84,16 @@ def refused(column: str, value: Any) -> str:
 @pytest.mark.parametrize(
     "moment",
     [
-        datetime(2020, 6, 1, 12),  # noqa: DTZ001  # as pandas does
-        pd.Timestamp("2020-06-01 12:00"),
+        datetime(2020, 6, 1, 12, tzinfo=UTC),
+        datetime(2020, 6, 1, 12, 0, 0, 1),  # noqa: DTZ001
         pd.Timestamp("2020-06-01 00:00:00.000000001"),
-        np.datetime64("2020-06-01T12", "h"),
-        np.datetime64("2020-06-01T12:00", "ns"),
         np.datetime64("2020-06-01T00:00:00.000000001", "ns"),
         np.datetime64("12020-06-01", "D"),
     ],
 )
 @pytest.mark.parametrize("column", ["a", "d"])
-def test_a_timestamp_within_a_day_is_refused(column: str, moment: Any) -> None:
-    """A timestamp within a day, or one out of range, is refused rather than truncated."""
+def test_a_timestamp_that_is_too_fine_is_refused(column: str, moment: Any) -> None:
+    """A timestamp below a millisecond, with a zone, or out of range is refused, not truncated."""
     assert "a date" in refused(column, moment)
 
 

@@ -90,7 +90,7 @@ def make_literal(value: object) -> Literal:  # noqa: PLR0911  # one for each typ
             return Literal(value + 0.0, Kind.FLOAT)
         case str() if len(value) <= MAX_TEXT_LENGTH and not any(map(_is_control, value)):
             return Literal(value, Kind.TEXT)
-        case datetime() if value.tzinfo is None and not value.microsecond % 1000:
+        case datetime() if _is_plain_timestamp(value):
             return Literal(value.replace(fold=0), Kind.TIMESTAMP)
         case date() if type(value) is date:
             return Literal(value, Kind.DATE)
@@ -100,6 +100,11 @@ def make_literal(value: object) -> Literal:  # noqa: PLR0911  # one for each typ
                 f"{MAX_TEXT_LENGTH:,} characters without control characters, a date, a timestamp "
                 "in milliseconds without a time zone, TRUE, FALSE, or NULL."
             )
+
+
+def _is_plain_timestamp(value: datetime) -> bool:
+    """Return whether a timestamp has milliseconds and no time zone."""
+    return type(value) is datetime and value.tzinfo is None and not value.microsecond % 1000
 
 
 def _plain(value: object) -> object:
@@ -118,8 +123,9 @@ def _plain(value: object) -> object:
                 "a date is missing."
             )
         case np.datetime64():
-            day = value.astype("datetime64[D]")
-            return day.item() if day == value and isinstance(day.item(), date) else value
+            day, exact = value.astype("datetime64[D]"), value.astype("datetime64[us]")
+            found = day.item() if day == value else exact.item() if exact == value else None
+            return found if isinstance(found, date) else value
         case datetime() if value.time() == time.min and value.tzinfo is None:
             has_nanoseconds = getattr(value, "nanosecond", 0)  # only pandas timestamps have them
             return value if has_nanoseconds else date(value.year, value.month, value.day)
