@@ -88,6 +88,17 @@ def test_a_stored_answer_must_meet_the_requested_error(curator: cf.Curator) -> N
     assert shown(again) == shown(curator.sql(COUNT, error=near, key="k"))
 
 
+def test_a_stored_answer_of_unknown_error_meets_no_target(curator: cf.Curator) -> None:
+    """A mean, whose error depends on the data, is not reused for `error=`, and nothing is spent."""
+    mean = "SELECT AVG(x) AS a FROM t"
+    curator.sql(mean, share="1%")
+    spent = curator.budget.spent.share
+    with pytest.raises(cf.UnsupportedQuery):
+        curator.sql(mean, error=1)
+
+    assert spent == curator.budget.spent.share
+
+
 def test_a_key_is_refused_for_another_question(curator: cf.Curator) -> None:
     """A key belongs to one query; it is refused for another, which costs nothing."""
     curator.sql(COUNT, share="1%", key="k")

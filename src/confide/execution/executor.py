@@ -150,8 +150,8 @@ class Executor:
     def match(self, payable: Payable[Any], price: Price | None, options: QueryOptions) -> "Request":
         """Return the request for a payable.
 
-        If a query's price is given as ``error=``, a stored answer is reused only if none of the
-        half-widths that are known in advance is larger, or if it has the same key.
+        If a query's price is given as ``error=``, a stored answer is reused only if all of its
+        half-widths are known in advance and at most that error, or if it has the same key.
         """
         identity = self.identify_text(payable.identity)
         if price is None or price.error is None or not isinstance(payable, QueryPayable):
@@ -274,10 +274,10 @@ class Request:
 
 
 def _is_accurate_enough(payable: QueryPayable, price: Price, stored: StoredAnswer) -> bool:
-    """Return whether no half-width known in advance is larger than ``price.error``."""
+    """Return whether every half-width is known in advance and at most ``price.error``."""
     found = payable.at(stored.receipt.share).errors(price.confidence).values()
     target = float_above(positive("error", price.error))
-    return all(width <= target for width in found if width is not None)
+    return all(width is not None and width <= target for width in found)
 
 
 def _is_encodable(value: str) -> bool:
