@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from confide.declare import Bool, Category, Column, Date, Decimal, Float, Int, Kind, Text
-from confide.declare.columns import GRID_BITS, MAX_INTEGER, finest_step
+from confide.declare.columns import GRID_BITS, MAX_INT64, finest_step
 from confide.errors import BadDeclaration
 
 
@@ -36,7 +36,7 @@ def test_equal_bounds_are_a_constant() -> None:
         (lambda: Int(1, 0), "`low` must be at most `high`; got low=1, high=0"),
         (lambda: Int(0.5, 1), "`low` must be an integer"),  # type: ignore[arg-type]
         (lambda: Int(0, True), "`high` must be an integer"),
-        (lambda: Int(0, MAX_INTEGER + 1), "`high` must be an integer"),
+        (lambda: Int(0, MAX_INT64 + 1), "`high` must be an integer"),
         (lambda: Float(1, 0.5), "`low` must be at most `high`"),
         (lambda: Float(float("nan"), 1), "`low` must be a finite number"),
         (lambda: Float(0, float("inf")), "`high` must be a finite number"),

@@ -17,6 +17,7 @@ from confide.errors import BadDeclaration
 from confide.exact import Number, fraction, integer, positive
 
 __all__ = [
+    "MAX_INT64",
     "MAX_MILLISECONDS",
     "MIN_MILLISECONDS",
     "Bool",
@@ -38,6 +39,7 @@ __all__ = [
 ]
 
 MAX_INTEGER: Final = 2**53
+MAX_INT64: Final = 2**63 - 1
 MAX_FLOAT: Final = Fraction(sys.float_info.max)
 MIN_STEP: Final = Fraction(1, 10**300)
 """The smallest step allowed, so that a double can hold the number of steps in 1."""
@@ -62,15 +64,19 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, init=False)
 class Int:
-    """Integers from ``low`` to ``high``; values outside are clipped."""
+    """Integers from ``low`` to ``high``; values outside are clipped.
+
+    Identifiers and hashes may have 64 bits. Past 2^53 they are exact as group keys, in joins, and
+    in comparisons with integers, and doubles in sums.
+    """
 
     kind: ClassVar[Kind] = Kind.INT
     low: int
     high: int
 
     def __init__(self, low: int, high: int) -> None:
-        least = integer("low", low, low=-MAX_INTEGER, high=MAX_INTEGER)
-        most = integer("high", high, low=-MAX_INTEGER, high=MAX_INTEGER)
+        least = integer("low", low, low=-MAX_INT64, high=MAX_INT64)
+        most = integer("high", high, low=-MAX_INT64, high=MAX_INT64)
         _check_order(least, most)
         object.__setattr__(self, "low", least)
         object.__setattr__(self, "high", most)

@@ -9,7 +9,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from confide.declare.columns import Bool, Category, Column, Date, Float, Int, Text, Timestamp
+from confide.declare.columns import (
+    MAX_INTEGER,
+    Bool,
+    Category,
+    Column,
+    Date,
+    Float,
+    Int,
+    Text,
+    Timestamp,
+)
 from confide.errors import BadDeclaration
 from confide.exact import integer
 
@@ -230,9 +240,11 @@ class Catalog:
     @property
     def has_undeclared_keys(self) -> bool:
         """Whether some column can have undeclared group keys."""
-        tables = self.private.values()
+        columns = (column for table in self.private.values() for column in table.columns.values())
         return any(
-            isinstance(column, Text) for table in tables for column in table.columns.values()
+            isinstance(column, Text)
+            or (isinstance(column, Int) and max(-column.low, column.high) > MAX_INTEGER)
+            for column in columns
         )
 
     def fingerprint(self) -> str:

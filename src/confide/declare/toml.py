@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from confide.declare.budget import ACCOUNTINGS, NAME, Budget, Limit, Limits, Window, read_share
 from confide.declare.columns import (
-    MAX_INTEGER,
+    MAX_INT64,
     Bool,
     Category,
     Column,
@@ -110,7 +110,7 @@ def parse_toml(content: str, *, name: str, folder: Path) -> Declaration:
 
 
 def _integer(name: str, value: object) -> int:
-    return integer(name, value, low=-MAX_INTEGER, high=MAX_INTEGER)
+    return integer(name, value, low=-MAX_INT64, high=MAX_INT64)
 
 
 def _real(name: str, value: object) -> Any:

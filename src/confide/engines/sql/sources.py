@@ -86,6 +86,8 @@ __all__ = [
 ]
 
 MAX_EXACT_INTEGER: Final = 2**53
+MAX_INT64_DOUBLE: Final = 2.0**63 - 1_024
+"""The largest double that a 64-bit integer holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,7 +428,8 @@ def _as_integer(raw: Sql, low: int, high: int) -> Sql:
 
     Numbers beyond 64 bits are clipped to the bounds, so that they do not become NULL.
     """
-    near = clamped(without_nan(try_cast(raw, "DOUBLE")), float(low), float(high))
+    least, most = max(float(low), -MAX_INT64_DOUBLE), min(float(high), MAX_INT64_DOUBLE)
+    near = clamped(without_nan(try_cast(raw, "DOUBLE")), least, most)
     return call("COALESCE", try_cast(raw.copy(), "BIGINT"), cast(near, "BIGINT"))
 
 
