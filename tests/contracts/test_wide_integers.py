@@ -8,8 +8,8 @@ import pytest
 from confide.declare import Column, Int, PublicTable, Table
 from support.places import PLACES, Place, find_place, pair_tables, read_exactly
 
-LARGEST: Final = 2**63 - 1
-IDS: Final = (2**53, 2**53 + 1, 2**53 + 2, LARGEST, LARGEST - 1, -LARGEST, -(2**63), 0, None)
+MAX_INT64: Final = 2**63 - 1
+IDS: Final = (2**53, 2**53 + 1, 2**53 + 2, MAX_INT64, MAX_INT64 - 1, -MAX_INT64, -(2**63), 0, None)
 
 
 @pytest.fixture(scope="session", params=PLACES)
@@ -28,8 +28,8 @@ def tables() -> list[Table | PublicTable]:
         ),
         "real": pa.array([None if one is None else float(one) for one in IDS]),
     }
-    columns: dict[str, Column] = dict.fromkeys(("id", "text", "real"), Int(-LARGEST, LARGEST))
-    known = pa.table({"code": pa.array([2**53 + 1, LARGEST], pa.int64()), "name": ["a", "b"]})
+    columns: dict[str, Column] = dict.fromkeys(("id", "text", "real"), Int(-MAX_INT64, MAX_INT64))
+    known = pa.table({"code": pa.array([2**53 + 1, MAX_INT64], pa.int64()), "name": ["a", "b"]})
     return [
         Table("t", pa.table(rows), unit="pid", columns=columns, unique=True),
         PublicTable("known", known),
@@ -71,6 +71,6 @@ def test_no_two_wide_integers_are_merged(place: Place) -> None:
     )
 
     assert {*IDS[:6], 0} <= {key for (key,) in keys}
-    assert {-LARGEST: 2} == {key: counts[0] for (key,), counts in keys.items() if counts[0] > 1}
+    assert {-MAX_INT64: 2} == {key: counts[0] for (key,), counts in keys.items() if counts[0] > 1}
     assert [1] == [counts[0] for counts in equal[0].values()]
     assert [1, 1] == [counts[0] for counts in joined[0].values()]
