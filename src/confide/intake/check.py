@@ -259,10 +259,14 @@ def _check_schema(declared: Table, names: Mapping[str, _StoredColumn]) -> Iterat
             yield from _check_type(declared.name, name, kind, types[name.lower()])
 
 
+NARROWER: Final = ((Kind.INT, Kind.FLOAT), (Kind.DATE, Kind.TIMESTAMP))
+"""Stored and declared kinds of which every stored value is one of the declared kind."""
+
+
 def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterator[CheckFinding]:
     """Yield a finding if a stored type cannot be read as declared, or has another kind.
 
-    Integers that are declared as floats are not a finding.
+    Integers declared as floats are not a finding, nor are dates declared as timestamps.
     """
     try:
         check_readable(named, name, declared, stored, CASTABLE_KINDS.get(base_type(stored)))
@@ -270,7 +274,7 @@ def _check_type(named: str, name: str, declared: Column, stored: str) -> Iterato
         yield CheckFinding(named, name, str(problem), is_problem=True)
         return
     kind = _kind(stored)
-    is_narrower = (kind, declared.kind) == (Kind.INT, Kind.FLOAT)
+    is_narrower = (kind, declared.kind) in NARROWER
     if kind is not declared.kind and not is_narrower:
         message = f"The column is stored as {stored}, but declared as {declared.kind}."
         yield CheckFinding(named, name, message)
