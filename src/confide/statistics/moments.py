@@ -57,7 +57,7 @@ __all__ = [
 BOUNDS_PART: Final = Fraction(1, 3)
 """Fraction of the cost for private bounds."""
 COUNT_PART: Final = Fraction(1, 5)
-"""Fraction of the cost of private bounds for the number of rows; quantiles take the rest."""
+"""The part of that cost spent on counting the rows; the quantiles take the rest."""
 WINDOW_LEVELS: Final = (Fraction(1, 10), Fraction(9, 10))
 """The levels of the two quantiles from which private bounds are computed."""
 
@@ -88,8 +88,8 @@ class CovarianceArguments:
 class MeanEstimator:
     """The mean of any distribution, from the sums of z and 2 z^2 - 1, for scaled values z.
 
-    The sampling variance of a mean depends only on the variance of the rows. So it is that of a
-    normal distribution with the same variance.
+    The sampling variance of a mean depends only on the variance of the rows, so the replicas of
+    `Normal` are right for any distribution.
     """
 
     x: Scaled
@@ -134,8 +134,9 @@ class VarianceEstimator:
     def _covariance(self, sums: Floats) -> Floats:
         """Return the covariance of one row's count and terms, from the noisy mean powers.
 
-        Only z and 2 z^2 - 1 vary. The third and fourth powers serve to estimate their covariance,
-        and count as constant themselves.
+        Only the entries of z and 2 z^2 - 1 are filled in, because the variance uses no others. The
+        third and fourth powers are used only to estimate these entries, and are treated as
+        constant.
         """
         means = np.clip(divide(sums), -1.0, 1.0)
         z, square = means[0], (means[1] + 1.0) / 2.0
@@ -168,8 +169,7 @@ def _estimate_moment(
              on either side.
     Claim:   costs the granted share.
     Why:     the sums are one release of totals. Private bounds are further releases, and all
-             losses add up. Values are clipped to bounds that are already public when they are
-             summed.
+             losses add up. By the time values are summed, the bounds that clip them are public.
     Source:  [Smi11], [KV18]; docs/proofs/statistics.md.
     Checked: tests/statistics/test_moments.py.
     """
@@ -315,7 +315,7 @@ class _BoundedSums:
         rows, planner = TableQuery(self.table).where(col(one.name).not_null()), self.context.planner
         count_share, quantile_share = split_share(share, (COUNT_PART, 1 - COUNT_PART))
         count_plan = planner.plan(planner.read(rows.agg(n=count())), count_share)
-        # A query for any quantile has the histogram from which all quantiles can be chosen.
+        # The median stands in for both levels: the histogram of its query serves every quantile.
         median = rows.agg(q=quantile(one.term, Fraction(1, 2)))
         histogram_plan = planner.plan(planner.read(median), quantile_share)
         return count_plan, histogram_plan, quantile_share
