@@ -37,7 +37,11 @@ __all__ = [
 
 MAX_BATCH_SIZE: Final = 2**18
 EDGE_WEIGHT: Final = 39
-"""The weight of the end of the range, as a multiple of all cells together; see `Quantile`."""
+"""The weight of a bound of the declared range, as a multiple of the total weight of all cells.
+
+The low bound is a candidate for an interval's low end, and the high bound for its high end; see
+`Quantile`.
+"""
 OVERFLOW_LIMIT: Final = 2**61
 CONFIDENCE: Final = 0.95
 
@@ -89,11 +93,11 @@ class Ranks:
         return _negate(np.maximum(self.first - target, target - self.last))
 
     def scores_below(self, ranks: Integers) -> Integers:
-        """Return scores that are 0 for runs at or above the target rank, as for a flat low end."""
+        """Return scores that penalize only runs below the target rank, as a flat low end needs."""
         return _negate(ranks[:, None] - self.last)
 
     def scores_above(self, ranks: Integers) -> Integers:
-        """Return scores that are 0 for runs at or below the target rank, as for a flat high end."""
+        """Return scores that penalize only runs above the target rank, as a flat high end needs."""
         return _negate(self.first - ranks[:, None])
 
     def rank_of(self, quantile: Quantile) -> Integers:
@@ -146,9 +150,10 @@ def _choose_batch(
 def _choose_averaged(
     groups: Sequence[Pair], quantile: Quantile, cells: Cells, entropy: Entropy
 ) -> Integers:
-    """Return the cell of a position chosen among averaged rows, for each group.
+    """Choose a position for each group, and return the cells that contain the positions.
 
-    Positions outside the range count as its first or last cell.
+    Positions are chosen among averaged rows (see `average_rows`). Those outside the range count as
+    its first or last cell.
     """
     averaged = average_rows(groups, cells, quantile)
     one_each = np.ones((len(groups), 1), np.int64)
@@ -252,12 +257,12 @@ def spread_ends(
 ) -> Callable[[Floats, int], Floats]:
     """Return a model of a quantile's error: a function of levels in (0, 1) and a group's index.
 
-    The function returns the error, value minus exact value, that is not exceeded with a probability
-    of 1 minus the level.
+    The function returns the quantile of the error (value minus exact value) at 1 - level: the error
+    exceeds it with probability ``level``.
 
     Why: on either side, the distance from the value to the exact value is modeled as exponential.
-         The exact value lies beyond the end of the interval as often as its confidence states, and
-         always within the declared range.
+         Beyond each end of the interval, the exact value lies with probability (1 - c) / 2, where c
+         is the confidence, at least 95%. Where this leaves the declared range, its bound is used.
     """
     values = read_cells(plan, chosen)[:, index]
     lows, highs = read_ends(plan, chosen, index, confidence)
@@ -280,7 +285,10 @@ MAX_DENOMINATOR = 100_000
 
 @dataclass(frozen=True, slots=True)
 class _ChosenCell:
-    """A chosen cell, with the released number of rows below it, and up to its end (``through``)."""
+    """A chosen cell; ``before`` and ``through`` are the estimated ranks at its start and end.
+
+    The ranks come from noisy counts, or equal the target if the cell seems to have few rows.
+    """
 
     cell: int
     before: int
@@ -296,10 +304,10 @@ def choose_quantiles(
     *,
     size: int,
 ) -> list[int]:
-    """Return the cell of each level, chosen by a tree; ``size`` is the released number of rows.
+    """Return the cell of each level, chosen by a tree; ``size`` is a noisy number of rows.
 
-    # Privacy: nothing derived from the counts leaves except the chosen cells. The target of a split
-    # depends only on earlier choices and noisy counts.
+    # Privacy: nothing derived from the exact counts is released except the chosen cells. The target
+    # of a split depends only on earlier choices and noisy counts.
     """
     (counts,) = unseal(sealed).counts
     filled, rows = counts.get((), (NO_CELLS, NO_CELLS))
@@ -326,10 +334,11 @@ def _choose_split(
     *,
     target: int,
 ) -> _ChosenCell:
-    """Return the choice of one split, between the two earlier choices in ``sides``.
+    """Return the choice of one split, between ``sides``: earlier choices, or the ends of all cells.
 
-    ``target`` is the rank to choose, in rows of the entire table. If it is not between them, or no
-    cell is, the result is one of them.
+    ``target`` is the rank to choose, in rows of the entire table. If an earlier choice shows that
+    this rank is not between the sides, or if there is no cell between them, one of them is
+    returned.
     """
     below, above = sides
     first, last = below.cell + 1, above.cell
@@ -359,7 +368,7 @@ def _choose_split(
 
 
 def _read_level(target: int, rows: int) -> Fraction:
-    """Return the target fraction of a split's rows, from released numbers; never 0 or 1."""
+    """Return the target fraction of a split's rows, from noisy counts; never 0 or 1."""
     part = Fraction(target, max(rows, 1)).limit_denominator(MAX_DENOMINATOR)
     return min(
         max(part, Fraction(1, MAX_DENOMINATOR)), Fraction(MAX_DENOMINATOR - 1, MAX_DENOMINATOR)
