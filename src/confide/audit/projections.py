@@ -32,7 +32,10 @@ MAX_DISTINCT_ROWS: Final = 4_096
 MAX_BINS: Final = 128
 MIN_BINS: Final = 4
 MIN_BIN_COUNT: Final = 20
-"""The number of outputs per edge of the bins; with fewer, counts would be mostly chance."""
+"""The minimum number of outputs per edge of the bins, unless `MIN_BINS` allows more edges.
+
+With fewer outputs, counts would be mostly chance.
+"""
 
 MAX_MAGNITUDE: Final = 1e100
 NAN_VALUE: Final = -0.75e100
@@ -75,7 +78,7 @@ class OutputBins:
 
     @property
     def count(self) -> int:
-        """The number of bins."""
+        """The number of bins: each edge, and each interval between or beyond edges."""
         return 2 * len(self.edges) + 1
 
 
@@ -120,9 +123,9 @@ def _take_bits(column: int, table: Floats) -> Floats:
 
 
 def _fit_whole_outputs(left: Floats, right: Floats) -> Iterator[Projection]:
-    """Yield the projection to the index of the output among the distinct ones, if these are few.
+    """If few distinct outputs occur, yield a projection that numbers them.
 
-    An output that is not among them has index -1.
+    Its value is -1 for all other outputs.
     """
     distinct = np.unique(np.concatenate([left, right]), axis=0)
     if len(distinct) > min(MAX_DISTINCT_ROWS, len(left) / 4):
@@ -143,7 +146,8 @@ def _fit_distances(left: Floats, right: Floats) -> Iterator[Projection]:
     """
     center, other_center = np.median(left, axis=0), np.median(right, axis=0)
     deviation = np.median(np.abs(left - center), axis=0)
-    # A nearly constant column is scaled by the difference between the sides.
+    # If more than half of a column's values on the left equal their median, the column is scaled by
+    # the difference of the medians, or by 1 if that difference is smaller.
     scale = np.where(deviation > 0, deviation, np.maximum(np.abs(other_center - center), 1.0))
 
     def compare(distance: Callable[[Floats], Floats]) -> Callable[[Floats], Floats]:
