@@ -80,7 +80,10 @@ class Price:
         return float(probability("confidence", self.confidence, zero=False))
 
     def check_numbers(self) -> None:
-        """Raise BadDeclaration for a bad number, even if a stored answer makes the price moot."""
+        """Raise BadDeclaration for a bad number.
+
+        Checked up front, because a price is not always read if a stored answer is reused.
+        """
         if self.epsilon is not None:
             positive("epsilon", self.epsilon)
         if self.share is not None:
@@ -174,11 +177,12 @@ class Pricing:
     def _fraction_for_epsilon(self, epsilon: Fraction) -> Fraction:
         """Return the fraction of the budget that an answer with this epsilon costs.
 
-        Why: the delta of an answer covers its noise and, with undeclared keys, a part of the delta
-             that was set aside: the same fraction of it as the answer costs of the budget. If noise
-             could use all of delta, that fraction would be ``largest``. The true fraction is at
-             most that. So if noise is priced with the delta that remains after ``largest``, the
-             answer never spends more than this epsilon.
+        Why: with undeclared keys, an answer that costs a fraction f of the budget also takes a
+             fraction f of the delta set aside (``delta_pot``). Its delta must cover that and its
+             noise, but f is only known once the noise is priced. So f is computed with
+             delta - delta_pot * largest left for the noise, where ``largest`` is the fraction if
+             noise could use all of delta. As f is at most ``largest``, the answer never spends more
+             than this epsilon.
         """
         state = self.ledger.opening
         if isinstance(state, PureFilter):
