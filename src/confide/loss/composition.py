@@ -204,15 +204,18 @@ def group(loss: Loss, size: int) -> Loss:
              group has k epsilon and the failure probability
              failure (exp(k epsilon) - 1) / (exp(epsilon) - 1), or k failure if epsilon is 0.
     Why:     go from one database to the other in k steps, each between neighboring databases.
-             Log-ratios, and the lengths of the intervals that contain them, add up; so do the
-             changes of an input. The power 1 - beta of a test is the false alarm rate of the next
-             step, so Gaussian shifts add up. With a failure, the probability P_k of an event after
-             k steps is at most exp(epsilon) P_(k-1) + failure; apply this k times.
+             Over these steps, log-ratios add up (pure), and so do the lengths of the intervals that
+             contain them (bounded range) and the changes of the input (Laplace). For Gaussian
+             losses, the trade-off functions are chained: the power of a test at one step is its
+             false alarm rate at the next, so the shifts mu add up. With a failure, the
+             probability P_k of an event after k steps is at most exp(epsilon) P_(k-1) + failure;
+             apply this k times.
     Source:  [DR14] Theorem 2.2, [DRS22]; docs/proofs/loss-filters.md.
     Checked: tests/loss/test_group_losses.py.
 
     Raises:
-        Unpriceable: no bound on the loss of a group is known for this loss.
+        Unpriceable: no bound on the loss of a group is known for this loss, or the bound
+            guarantees nothing.
     """
     units = integer("size", size, low=1, high=_MAX_GROUP_SIZE)
     if units == 1:
