@@ -90,7 +90,9 @@ class Names:
 
 
 def match_name(name: str, options: Iterable[str]) -> str | None:
-    """Return the option equal to ``name`` or, if there is none, the only one that differs in case.
+    """Return the option equal to ``name``, or else the one that differs only in case.
+
+    If no option matches, or if several differ only in case, the result is None.
 
     >>> match_name("AGE", ["age", "ward"]), match_name("a", ["A", "b"]), match_name("x", ["y"])
     ('age', 'A', None)
@@ -118,6 +120,9 @@ UNIT: Final = "unit"
 
 RESERVED_NAMES: Final = frozenset({UNIT, "the unit"})
 """Names that no column of a per-unit query can have.
+
+A column called "unit" would take the place of the unit in the outer query, because columns take
+precedence (see `Member.find`).
 
 # Privacy: generated SQL calls the unit's identifier "the unit", so a column of that name would
 expose it.
@@ -255,7 +260,9 @@ class Tables:
         pairs: Sequence[Pair],
         merged: frozenset[str] = frozenset(),
     ) -> "Tables":
-        """Return the tables with one more, joined on equality of each pair, left side first.
+        """Return the tables with one more, joined where both sides of each pair are equal.
+
+        Each pair has its left side first, from the earlier tables.
 
         Privacy: private tables are joined on the unit only, so every row of the join belongs to one
         unit. Public tables contain no units, so any of their columns may be joined on.
@@ -270,7 +277,10 @@ class Tables:
         return Tables(source, self.scope.plus(optional, merged), self.prefix)
 
     def _match_units(self, member: Member, pairs: Sequence[Pair]) -> tuple[()]:
-        """Check that ``pairs`` joins a private table on the unit; return no pairs for the tree."""
+        """Check that ``pairs`` joins a private table on the unit, and return no pairs.
+
+        The tree needs no pairs, because engines always join private tables on the unit.
+        """
         match list(pairs):
             case [(Unit(member=left), Unit())] if not left.optional:
                 pass
@@ -355,7 +365,8 @@ def make_per_unit(
         raise UnsupportedQuery("Per-unit subqueries cannot be nested. Write one subquery.")
     names = [unit, *(output.name for output in outputs)]
     if len({name.lower() for name in names}) < len(names):
-        # Privacy: engines treat names that differ only in case as equal.
+        # Privacy: engines treat names that differ only in case as equal, so one column could be
+        # read in place of another, whose bounds may be narrower.
         raise UnsupportedQuery(
             "Two columns of the subquery have the same name. Rename one of them with AS."
         )
