@@ -1,7 +1,8 @@
 """The FROM clause of statements: typed and clipped views of tables, joins, and per-unit subqueries.
 
-A *raw* table is a source as stored. Its view has columns in the types that queries know. The view
-of a private table has the declared columns, clipped to their bounds, and the unit as `UNIT`.
+A *raw* table is the stored data of a declared table. Its view has columns in the types that queries
+know. The view of a private table has the declared columns, clipped to their bounds, and the unit as
+`UNIT`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -230,9 +231,8 @@ def view_of_private(
 
     ``raw`` is the name of the raw table, and ``unit`` the SQL of the unit, or None if the unit is
     the row. A row without a unit concerns no protected person, so it is left out. ``stored`` gives
-    the kinds of the raw columns, which saves casts. Categories and numbers are also selected as
-    stored (see `_stored`), because some statements compare them with their lists, or clip them,
-    only later.
+    the kinds of the raw columns, which saves casts. Categories and numbers are selected a second
+    time, by `_stored`, for statements that apply lists or bounds later.
     """
     columns = [
         label(_clipped(kind, typed(column(name), stored.get(name)), stored.get(name)), name)
@@ -261,8 +261,10 @@ def write_views(
     if all tables store them as integers, else strings.
 
     # Privacy: three mistakes are avoided here. A cast that fails on one row would reveal something
-    # about it. If NaN were a unit, all rows without an identifier would be one unit. If 0.0 and
-    # -0.0 were two strings, one unit would become two.
+    # about it, so units are cast only to strings, and other casts give NULL or cannot fail. If NaN
+    # were a unit, all rows without an identifier would be one unit, so NaN becomes NULL, and these
+    # rows are left out. If 0.0 and -0.0 were two strings, one unit would become two, so -0.0
+    # becomes 0.0.
     """
     units = {
         name: kinds[name][declared.unit]
@@ -381,10 +383,11 @@ def view_of_public(kinds: Mapping[str, Kind], raw: str) -> sql.Select:
 def _stored(declared: Column, raw: Sql, stored: Kind | None) -> Sql:
     """Return a raw value in the type of its declared column, not clipped or compared with its list.
 
-    There are two exceptions. An integer is compared with the list of its category. An integer that
+    There are two exceptions. A category of integers is compared with its list. An integer that
     is stored in another type is clipped to its bounds if it does not fit in 64 bits.
     """
-    # Privacy: if a file with other types replaces this one, no row may make a cast fail.
+    # Privacy: the raw data may be replaced after its types were read, so casts must not fail on any
+    # row.
     if isinstance(declared, Int) and stored is not Kind.INT:
         return _as_integer(raw, declared.low, declared.high)
     if isinstance(declared, Category) and declared.kind is Kind.INT:
