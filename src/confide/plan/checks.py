@@ -1,7 +1,7 @@
 """Checks that refuse inexact integers and oversized expressions, before anything is charged.
 
 Past 2^53, one double stands for several integers. Grouping or joining by such integers would merge
-them, so `check_exact` refuses expressions that may be inexact as group keys and join columns.
+them, so `check_exact` refuses group keys and join columns that may be inexact.
 
 Engines guard arithmetic against overflow and invalid arguments, and a guard may repeat its
 argument. Nested guards can thus make the generated SQL exponentially longer than the query;
@@ -31,10 +31,11 @@ INT64_FUNCTIONS: Final = (Function.FLOOR, Function.CEIL, Function.MODULO, Functi
 
 
 def check_exact(expression: Expression, ranges: Ranges, source: Source) -> None:
-    """Refuse an expression whose integers an engine may compute in doubles and past 2^53.
+    """Refuse integers beyond 2^53 that engines may compute in doubles, which are inexact there.
 
-    Privacy does not depend on this check, because generated SQL holds integers in 64 bits. But the
-    answer would merge all integers that one double stands for.
+    Privacy does not depend on this check, because generated SQL casts each result back to a 64-bit
+    integer, so each row still has one key. But the answer would merge all integers that one double
+    stands for.
     """
     if not _is_exact(expression, ranges, _per_unit_tables(source)):
         raise UnsupportedQuery(
