@@ -397,3 +397,15 @@ def test_nan_in_a_file_is_reported_like_in_a_dataframe(tmp_path: Path) -> None:
 
         assert framed == filed
         assert "count as NULL" in framed["x"][0]
+
+
+def test_fractions_in_an_integer_column_are_counted(tmp_path: Path) -> None:
+    """Values that an integer column rounds are a note; integers stored as floats are not."""
+    rows = pd.DataFrame({"pid": range(9), "n": [1.0, 2.0, 3.0, 5.5, 4.0, 7.25, 8.0, 0.0, None]})
+    path = tmp_path / "t.csv"
+    rows.to_csv(path, index=False)
+    note = "25% of the values are not integers and are rounded. Declare `float` to keep them."
+
+    assert {"n": [note]} == messages(declare(str(path), n=Int(0, 9)))
+    rows.round().to_csv(path, index=False)
+    assert {} == messages(declare(str(path), n=Int(0, 9)))

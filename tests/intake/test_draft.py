@@ -134,8 +134,8 @@ def test_a_draft_omits_the_column_of_a_proposed_unit() -> None:
     open_ = draft_toml([DraftTable("t", "t.csv", {"visit": DraftColumn(Kind.TEXT), "age": age})])
 
     assert "Suggested by its name: patient." in guessed
-    assert "Remove the line of the unit below" not in guessed
-    assert "Remove the line of the unit below" in open_
+    assert "Below, delete the line of the column" not in guessed
+    assert "Below, delete the line of the column" in open_
     assert "unique = true" in open_
 
 

@@ -92,13 +92,36 @@ def test_rows_may_be_people() -> None:
 
 
 def test_a_wrong_answer_is_asked_again() -> None:
-    """An answer that is not a number is asked for again, and given up after a few attempts."""
-    given: Iterator[str] = iter(["much", "1/2", "2"])
+    """An unusable answer is asked for again with a reason, and given up after a few attempts."""
+    given: Iterator[str] = iter(["much", "-1", "1/2", "05"])
+    asked: list[str] = []
 
     def ask(question: str, default: str) -> str:
+        asked.append(question)
         return next(given) if "epsilon" in question else default
 
     table = DraftTable("t", "t.csv", {"age": DraftColumn(Kind.INT)})
-    assert "epsilon = 2\n" in complete_draft([table], ask)
+    assert "epsilon = 5\n" in complete_draft([table], ask)
+    assert asked[1].startswith("That is not a number above 0.")
     with pytest.raises(BadDeclaration, match="No usable answer"):
         complete_draft([table], lambda question, default: "?")
+
+
+@pytest.mark.parametrize("typed", ["1,2,3", "[1, 2, 3]", " 1 , 2,3,"])
+def test_values_may_have_brackets(typed: str) -> None:
+    """A list of values is read with or without the brackets of TOML."""
+    table = DraftTable("t", "t.csv", {"grade": DraftColumn(Kind.INT)})
+    declared, _ = complete(table, {"Column grade": "cat", "All values of grade": typed})
+
+    assert {"grade": Category([1, 2, 3])} == dict(declared.columns)
+
+
+def test_every_number_is_valid_toml() -> None:
+    """Numbers such as .5 and 05, and bounds in the wrong order, make no invalid file."""
+    table = DraftTable("t", "t.csv", {"cost": DraftColumn(Kind.FLOAT)})
+    typed = {"Smallest possible cost": ".5", "Largest possible cost": "1,000"}
+    declared, _ = complete(table, typed)
+
+    assert {"cost": Float(0.5, 1_000)} == dict(declared.columns)
+    with pytest.raises(BadDeclaration, match="Largest possible cost"):
+        complete(table, {"Smallest possible cost": "5", "Largest possible cost": "2"})

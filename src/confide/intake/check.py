@@ -304,11 +304,12 @@ def _check_values(
         value = _typed(kind, column(name), stored.get(name.lower()))
         unread = sql.And(this=is_known(column(name)), expression=_is_missing(value))
         counts += [sql.Count(this=column(name)), _count(unread), _count(_is_outside(kind, value))]
+        counts.append(_count_rounded(kind, value))
     if not counts:
         return
     figures = _only_row(connection, sql.select(*counts).from_(table(RAW)))
     for index, (name, kind) in enumerate(usable.items()):
-        known, unread_count, outside = figures[3 * index : 3 * index + 3]
+        known, unread_count, outside, rounded = figures[4 * index : 4 * index + 4]
         if unread_count:
             share = _percent(unread_count, known)
             message = f"{share} of the values cannot be read as {kind.kind} and count as NULL."
@@ -318,6 +319,16 @@ def _check_values(
             consequence = _consequence(kind)
             message = f"{_percent(outside, known)} of the values {consequence}"
             yield CheckFinding(declared.name, name, message)
+        if rounded:
+            message = f"{_percent(rounded, known)} of the values are not integers and are rounded. "
+            yield CheckFinding(declared.name, name, f"{message}Declare `float` to keep them.")
+
+
+def _count_rounded(declared: Column, value: Sql) -> Sql:
+    """Return the number of values of an integer column that are not integers."""
+    if not isinstance(declared, Int):
+        return sql.Count(this=sql.Null())
+    return _count(sql.NEQ(this=value.copy(), expression=sql.Floor(this=value.copy())))
 
 
 def _advise(declared: Column, *, is_majority: bool) -> str:

@@ -188,7 +188,7 @@ def _describe(column: DraftColumn) -> str:
 def _draft_table(table: DraftTable) -> str:
     unit, sentences = unit_advice(table)
     if unit is None:
-        sentences.append("Remove the line of the unit below: it cannot be queried.")
+        sentences.append("Below, delete the line of the column that you choose as `unit`.")
     advice = "".join(f"# {_one_line(sentence)}\n" for sentence in sentences)
     head = TABLE.format(
         name=table.name, source=quote(table.source), unit=quote(unit or "COLUMN"), advice=advice

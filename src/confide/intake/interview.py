@@ -22,6 +22,8 @@ Ask = Callable[[str, str], str]
 SKIP: Final = "skip"
 TYPES: Final = ("int", "float", "category", "text", "bool", "date", "timestamp", SKIP)
 MAX_ATTEMPTS: Final = 5
+YES_OR_NO: Final = ("yes", "no")
+DATE_FORMAT: Final = "a date such as 2020-01-31"
 
 
 def complete_draft(tables: Sequence[DraftTable], ask: Ask) -> str:
@@ -30,8 +32,20 @@ def complete_draft(tables: Sequence[DraftTable], ask: Ask) -> str:
     Raises:
         BadDeclaration: an answer cannot be used after several attempts.
     """
-    epsilon = _ask_number(ask, "Total epsilon of all answers (1 is cautious, 10 is not)", "1.0")
-    delta = _ask_number(ask, "Delta, far below 1 / number of people (0: pure)", "1e-8")
+    epsilon = _ask_until(
+        ask,
+        "Total epsilon of all answers (1 is cautious, 10 is not)",
+        "1",
+        _epsilon,
+        "a number above 0",
+    )
+    delta = _ask_until(
+        ask,
+        "Delta, far below 1 / number of people (0: pure)",
+        "1e-8",
+        _number_from(Fraction(0), Fraction(1)),
+        "a number from 0 to below 1",
+    )
     parts = [
         "# Written by `confide init --interactive`.\n\n[budget]\n",
         f'epsilon = {epsilon}\ndelta = {delta}\nmax_share_per_query = "20%"\n\n',
@@ -65,10 +79,17 @@ def _complete_table(table: DraftTable, ask: Ask) -> str:
 def _ask_limits(unit: DraftColumn, ask: Ask) -> list[str]:
     """Return the lines for the limits of one unit."""
     default = "yes" if unit.is_unique else "no"
-    if _ask_one(ask, "Does every person have at most one row?", default, ("yes", "no")) == "yes":
+    if (
+        _ask_one(ask, "Does every person have at most one row? (yes/no)", default, YES_OR_NO)
+        == "yes"
+    ):
         return ["unique = true"]
-    rows = _ask_count(ask, "How many rows of one person can count in an answer?", "10")
-    groups = _ask_count(ask, "In how many groups can one person count?", str(min(int(rows), 3)))
+    wanted = "a positive integer"
+    rows = _ask_until(
+        ask, "How many rows of one person can count in an answer?", "10", _count, wanted
+    )
+    most = str(min(int(rows), 3))
+    groups = _ask_until(ask, "In how many groups can one person count?", most, _count, wanted)
     return [f"max_rows_per_unit = {rows}", f"max_groups_per_unit = {groups}"]
 
 
@@ -83,15 +104,21 @@ def _complete_column(name: str, column: DraftColumn, ask: Ask) -> str:
             return ""
         case "int" | "float":
             low, high = bounds_hint(name) or ("", "")
-            first = _ask_number(ask, f"  Smallest possible {name}", str(low))
-            last = _ask_number(ask, f"  Largest possible {name}", str(high))
+            first = _ask_until(ask, f"  Smallest possible {name}", str(low), _number, "a number")
+            above = _number_from(Fraction(first))
+            wanted = f"a number from {first} on"
+            last = _ask_until(ask, f"  Largest possible {name}", str(high), above, wanted)
             return f'{key} = {{ type = "{kind}", low = {first}, high = {last} }}'
         case "date" | "timestamp":
-            first = _ask_date(ask, f"  First possible {name}, such as 2020-01-01")
-            last = _ask_date(ask, f"  Last possible {name}")
+            first = _ask_until(
+                ask, f"  First possible {name}, such as 2020-01-01", "", _date, DATE_FORMAT
+            )
+            last = _ask_until(ask, f"  Last possible {name}", "", _date, DATE_FORMAT)
             return f'{key} = {{ type = "{kind}", low = {first}, high = {last} }}'
         case "category":
-            values = _ask_until(ask, f"  All values of {name}, separated by commas", "", _values)
+            values = _ask_until(
+                ask, f"  All values of {name}, separated by commas", "", _values, "a list of values"
+            )
             return f'{key} = {{ type = "category", values = [{values}] }}'
         case _:
             return f'{key} = {{ type = "{kind}" }}'
@@ -99,7 +126,8 @@ def _complete_column(name: str, column: DraftColumn, ask: Ask) -> str:
 
 def _values(text: str) -> str | None:
     """Return TOML for a list of values; integers if all of them are."""
-    values = [value.strip() for value in text.split(",") if value.strip()]
+    values = [_unquote(value.strip()) for value in text.strip().strip("[]").split(",")]
+    values = [value for value in values if value]
     if not values:
         return None
     if all(value.lstrip("-").isdigit() for value in values):
@@ -107,13 +135,41 @@ def _values(text: str) -> str | None:
     return ", ".join(map(quote, values))
 
 
+def _unquote(text: str) -> str:
+    """Return a string without a pair of quotes around it."""
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "\"'"
+    return text[1:-1] if is_quoted else text
+
+
 def _number(text: str) -> str | None:
     """Return TOML for a number, or None."""
     try:
-        Fraction(text)
+        number = Fraction(text.replace("_", "").replace(",", ""))
     except (ValueError, ZeroDivisionError):
         return None
-    return None if "/" in text else text.replace("+", "")
+    if "/" in text:
+        return None
+    return str(number) if number.denominator == 1 else repr(float(number))
+
+
+def _number_from(low: Fraction, high: Fraction | None = None) -> Callable[[str], str | None]:
+    """Return a reader of numbers that are at least ``low`` and below ``high``."""
+
+    def read(text: str) -> str | None:
+        found = _number(text)
+        fits = (
+            found is not None
+            and low <= Fraction(found)
+            and (high is None or Fraction(found) < high)
+        )
+        return found if fits else None
+
+    return read
+
+
+def _epsilon(text: str) -> str | None:
+    found = _number(text)
+    return found if found is not None and Fraction(found) > 0 else None
 
 
 def _date(text: str) -> str | None:
@@ -123,31 +179,32 @@ def _date(text: str) -> str | None:
         return None
 
 
-def _ask_number(ask: Ask, question: str, default: str) -> str:
-    return _ask_until(ask, question, default, _number)
-
-
-def _ask_count(ask: Ask, question: str, default: str) -> str:
-    return _ask_until(
-        ask, question, default, lambda text: text if text.isdigit() and int(text) else None
-    )
-
-
-def _ask_date(ask: Ask, question: str) -> str:
-    return _ask_until(ask, question, "", _date)
+def _count(text: str) -> str | None:
+    return str(int(text)) if text.isdigit() and int(text) else None
 
 
 def _ask_one(ask: Ask, question: str, default: str, allowed: Sequence[str]) -> str:
-    lowered = {one.lower(): one for one in allowed}
-    return _ask_until(ask, question, default, lambda text: lowered.get(text.lower()))
+    """Return one of the allowed answers; a unique beginning of it suffices."""
+
+    def read(text: str) -> str | None:
+        exact = [one for one in allowed if one.lower() == text.lower()]
+        begun = [one for one in allowed if text and one.lower().startswith(text.lower())]
+        found = exact or begun
+        return found[0] if len(found) == 1 else None
+
+    return _ask_until(ask, question, default, read, f"one of: {', '.join(allowed)}")
 
 
-def _ask_until(ask: Ask, question: str, default: str, read: Callable[[str], str | None]) -> str:
+def _ask_until(
+    ask: Ask, question: str, default: str, read: Callable[[str], str | None], wanted: str
+) -> str:
     """Return the first usable answer; ``read`` returns None for answers that cannot be used."""
+    hint = ""
     for _ in range(MAX_ATTEMPTS):
-        answer = read(ask(question, default))
+        answer = read(ask(f"{hint}{question}", default))
         if answer is not None:
             return answer
+        hint = f"That is not {wanted}.\n"
     raise BadDeclaration(
         f"No usable answer to: {question.strip()}. Run the command again, or draft without "
         "--interactive."

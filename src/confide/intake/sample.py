@@ -33,7 +33,7 @@ INTEGER: Final = re.compile(r"[-+]?\d+(?:\.0*)?")
 MAX_COUNTED_COLUMNS: Final = 20
 FLAG_NOTE: Final = 'stored as 0 and 1; or { type = "int", low = 0, high = 1 }'
 WORDS_NOTE: Final = 'or { type = "category", values = ["No", "Yes"] }'
-INTEGER_NOTE: Final = "integers, stored as floats"
+INTEGER_NOTE: Final = 'integers, stored as floats; or { type = "category", values = [1, 2, 3] }'
 
 
 def sample_file(path: Path) -> dict[str, DraftColumn]:
