@@ -165,6 +165,16 @@ def test_a_changed_record_has_no_valid_signature(key: SigningKey, part: str) -> 
             read_record(json.dumps(one))
 
 
+@pytest.mark.parametrize("added", [{"note": "audited"}, {"algorithm": "RSA"}])
+def test_a_signature_has_nothing_that_is_not_signed(key: SigningKey, added: dict[str, str]) -> None:
+    """The signature itself is not signed, so it may contain only what is needed to verify it."""
+    declaration, curator = declare(cf.Budget(2))
+    document, _ = record_of(declaration, curator, key)
+
+    with pytest.raises(RecordMismatch, match="signature"):
+        read_record(json.dumps({**document, "signature": {**document["signature"], **added}}))
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", "no JSON", '{"format": "confide-release-record-1"}', "[" * 10_000]
 )
@@ -221,7 +231,12 @@ def test_another_ledger_does_not_confirm_a_record(key: SigningKey) -> None:
         (("ledger", "extra"), 1),
         (("ledger",), None),
         (("deployment", "privacy_loss", "privacy_parameters", "epsilon"), 1.0),
+        (("deployment", "privacy_loss"), []),
+        (("deployment", "dp_variant", "variant_name"), "Approximate DP"),
+        (("deployment", "basic", "publication_date"), "2020-01-01"),
+        (("deployment", "implementation", "mechanisms"), "none"),
         (("deployment",), {}),
+        (("deployment",), "none"),
     ],
 )
 def test_every_stated_fact_is_recomputed(

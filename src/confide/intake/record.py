@@ -165,7 +165,6 @@ def _deployment(
     declaration: Declaration, facts: LedgerFacts, settings: RecordSettings
 ) -> dict[str, Any]:
     """Return the sections of the registry, without empty fields."""
-    budget, found = declaration.budget, facts.to_json()
     sections: dict[str, dict[str, Any]] = {
         "basic": {
             "name": settings.name,
@@ -175,17 +174,14 @@ def _deployment(
             "data_product_region": settings.region,
             "data_product_sector": settings.sector,
             "description": settings.description,
-            "publication_date": found["first"],
         },
         "dp_variant": {
-            "variant_name": "Approximate DP" if budget.delta else "Pure DP",
             "data_domain": _describe_domain(declaration.tables),
             "unprotected_quantities": _describe_unprotected(declaration),
         },
         "privacy_loss": {
             "privacy_unit": _describe_unit(declaration.tables),
             "privacy_unit_details": _describe_neighbors(declaration),
-            "privacy_parameters": _parameters(facts.export.opening),
             "privacy_parameters_details": "The parameters bound the privacy loss of all answers "
             "together, however the queries are chosen. `ledger.spent` is the loss so far.",
         },
@@ -205,16 +201,32 @@ def _deployment(
         "implementation": {
             "preprocessing_and_hyperparameter_tuning": "Values are clipped to declared bounds, and "
             "a keyed hash limits the rows of each unit. The declaration sets both, not the data.",
-            "mechanisms": "; ".join(found["mechanisms"]),
             "justification": settings.justification,
         },
         "administrative": {"sources": settings.sources},
     }
+    for (section, name), value in _proved(facts).items():
+        sections[section][name] = value
     filled = {
         section: {name: value for name, value in values.items() if value}
         for section, values in sections.items()
     }
     return {section: values for section, values in filled.items() if values}
+
+
+def _proved(facts: LedgerFacts) -> dict[tuple[str, str], Any]:
+    """Return the deployment's statements about the ledger, by section and name.
+
+    The sentence about composition is not among them, because its wording may change. The part
+    ``ledger`` has the accounting.
+    """
+    found, opening = facts.to_json(), facts.export.opening
+    return {
+        ("basic", "publication_date"): found["first"],
+        ("dp_variant", "variant_name"): "Approximate DP" if opening.delta else "Pure DP",
+        ("privacy_loss", "privacy_parameters"): _parameters(opening),
+        ("implementation", "mechanisms"): "; ".join(found["mechanisms"]),
+    }
 
 
 def _parameters(opening: Filter) -> dict[str, float]:
@@ -349,15 +361,22 @@ def check_export(document: dict[str, Any], export: Export) -> LedgerFacts:
     recomputed = {name: value for name, value in facts.to_json().items() if value}
     differing = [name for name in stated if name not in recomputed and stated[name]]
     differing += [name for name in recomputed if not _is_same(stated.get(name), recomputed[name])]
-    parameters = document.get("deployment", {}).get("privacy_loss", {}).get("privacy_parameters")
-    if not _is_same(parameters, _parameters(export.opening)):
-        differing.append("privacy_parameters")
+    for (section, name), value in _proved(facts).items():
+        if not _is_same(_find(document, "deployment", section, name), value or None):
+            differing.append(name)
     if differing:
         raise RecordMismatch(
             f"The export does not confirm the record: {', '.join(differing)} differ. Ask the owner "
             "for a record and an export of the same ledger."
         )
     return facts
+
+
+def _find(document: object, *path: str) -> object:
+    """Return the value at a path of names, or None if there is none."""
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
 
 
 def _is_same(stated: object, recomputed: object) -> bool:

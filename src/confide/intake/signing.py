@@ -119,13 +119,25 @@ def check_signature(document: dict[str, Any]) -> str:
     rest = {name: value for name, value in document.items() if name != SIGNATURE}
     try:
         given = document[SIGNATURE]
-        public, value = _decode(given["public_key"]), _decode(given["value"])
+        public, value = _read_signature(given)
         ed25519.Ed25519PublicKey.from_public_bytes(public).verify(value, _canonical_bytes(rest))
     except (KeyError, TypeError, ValueError, exceptions.InvalidSignature):
         raise RecordMismatch(
             "The signature does not match the record. Get the file from its owner again."
         ) from None
     return str(given["public_key"])
+
+
+def _read_signature(given: dict[str, str]) -> tuple[bytes, bytes]:
+    """Return the public key and the value of a signature; raise an error if it has more parts.
+
+    Why: the signature does not cover itself, so readers may trust nothing else in it.
+    """
+    if given != {name: given[name] for name in ("algorithm", "public_key", "value")}:
+        raise ValueError("unknown part")
+    if given["algorithm"] != ALGORITHM:
+        raise ValueError("unknown algorithm")
+    return _decode(given["public_key"]), _decode(given["value"])
 
 
 def _canonical_bytes(document: dict[str, Any]) -> bytes:
