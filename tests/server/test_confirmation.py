@@ -130,6 +130,20 @@ def test_an_issued_token_cannot_confirm(house: House) -> None:
     assert 200 == house.post("/v1/query", body, trusted).status_code
 
 
+def test_a_limited_token_of_the_owner_cannot_confirm(house: House) -> None:
+    """The owner's token for an agent has a share; without the right, it cannot confirm anywhere."""
+    new = {"name": "ana", "share": "25%"}
+    plain = house.post("/v1/tokens", new, house.owner).json()["text"]
+    trusted = house.post("/v1/tokens", {**new, "may_confirm": True}, house.owner).json()["text"]
+    body = {"sql": COUNT, "share": "21%", "confirm": True}
+    refused = house.post("/v1/query", body, plain)
+
+    assert 422 == refused.status_code
+    assert "--may-confirm" in refused.json()["error"]["message"]
+    assert 0 == spent(house)
+    assert 200 == house.post("/v1/query", body, trusted).status_code
+
+
 def test_a_python_client_gets_the_same_refusal(house: House) -> None:
     """A connection raises the curator's refusal, with its cost and advice for Python."""
     issued = house.post("/v1/tokens", {"name": "robot", "share": "25%"}).json()["text"]

@@ -99,10 +99,12 @@ class Caller:
     def may_confirm(self) -> bool:
         """Whether the caller can confirm a cost above the owner's limit for one query.
 
-        Tokens that an analyst issued, and all tokens used through the tools, must have been created
-        with that right.
+        Tokens that an analyst issued or that have a limit, and all tokens used through the tools,
+        must have been created with that right.
         """
-        return self.token.may_confirm or not (self.is_agent or self.uses_tools)
+        # Privacy: owners give agents tokens with a limit, and an agent can send HTTP by itself.
+        is_for_agent = self.is_agent or self.token.limit is not None
+        return self.token.may_confirm or not (is_for_agent or self.uses_tools)
 
     def may_see(self, token: Token) -> bool:
         """Return whether the caller can see a token.

@@ -144,7 +144,7 @@ class Token:
     ``name`` is the name of the owner, or of the analyst whose limits apply. A token that an analyst
     creates for an agent has the agent's name as its ``label``, a ``limit`` on its own spending, and
     the id of the analyst's token as its ``parent``. It is valid only as long as its parent.
-    ``may_confirm`` lets an agent, or any caller through the tools, confirm a high cost.
+    ``may_confirm`` lets a token with a limit, or any caller through the tools, confirm a high cost.
     """
 
     id: str
