@@ -120,6 +120,15 @@ def test_the_session_of_the_owner_stays_as_it_is(spark: Spark) -> None:
     assert "true" == before["spark.sql.ansi.enabled"]  # otherwise the test is void
 
 
+def test_strings_do_not_refer_to_settings(spark: Spark) -> None:
+    """A string such as '${env:HOME}' is a plain string, not a variable of the driver."""
+    found = ask(
+        spark.frame(ROWS), "SELECT COUNT(*) AS n FROM t WHERE LENGTH(k || '${spark.master}') = 16"
+    )
+
+    assert [(4,)] == found
+
+
 def test_timestamps_without_a_zone_become_dates(spark: Spark) -> None:
     """A timestamp without a time zone becomes its own date, in any time zone of the session."""
     found = ask(

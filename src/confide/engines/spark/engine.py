@@ -52,6 +52,8 @@ SETTINGS: Final = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.session.timeZone": "UTC",
+    # Privacy: otherwise, '${env:NAME}' in a query would be replaced by a variable of the driver.
+    "spark.sql.variable.substitute": "false",
 }
 KINDS: Final = {
     **dict.fromkeys(("byte", "short", "integer", "long"), Kind.INT),
