@@ -10,6 +10,7 @@ import pytest
 
 from confide.curator import Curator
 from confide.declare import Budget, Category, Column, Date, Int, PublicTable, Table
+from confide.declare.columns import MAX_INT64
 from confide.errors import BadDeclaration
 
 MANY: Final = 30_000
@@ -34,6 +35,15 @@ def write_csv(folder: Path, values: list[str]) -> Path:
 def differ(before: dict[Any, int], after: dict[Any, int]) -> int:
     """Return the number of rows that changed their group."""
     return sum(abs(before.get(key, 0) - after.get(key, 0)) for key in before | after)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_no_number_is_too_large_for_bounds_near_the_limit_of_64_bits(sign: int) -> None:
+    """If both bounds round to a double that needs more than 64 bits, no row makes a query fail."""
+    low, high = sorted(sign * (MAX_INT64 - step) for step in (0, 9))
+    rows = pa.table({"pid": [1, 2], "v": [1e30, -1e30]})
+
+    assert 2 == sum(count_by(rows, Int(low, high)).values())
 
 
 def test_one_row_of_a_csv_file_does_not_change_how_days_are_read(tmp_path: Path) -> None:

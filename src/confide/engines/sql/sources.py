@@ -431,7 +431,8 @@ def _as_integer(raw: Sql, low: int, high: int) -> Sql:
 
     Numbers beyond 64 bits are clipped to the bounds, so that they do not become NULL.
     """
-    least, most = max(float(low), -MAX_INT64_DOUBLE), min(float(high), MAX_INT64_DOUBLE)
+    ends = map(float, (low, high))
+    least, most = (max(-MAX_INT64_DOUBLE, min(end, MAX_INT64_DOUBLE)) for end in ends)
     near = clamped(without_nan(try_cast(raw, "DOUBLE")), least, most)
     return call("COALESCE", try_cast(raw.copy(), "BIGINT"), cast(near, "BIGINT"))
 
