@@ -52,6 +52,17 @@ def test_a_limit_fits_most_rows(declaration: Declaration) -> None:
     assert 50 == found.suggested
 
 
+@pytest.mark.parametrize("unit", ["n", "N", "limit_", "Limit_", "people", "units", "my id"])
+def test_a_unit_can_have_any_name(declaration: Declaration, unit: str, tmp_path: Path) -> None:
+    """The names in the query never equal the name of the unit's column."""
+    copy = tmp_path / "copy.parquet"
+    rows = f"SELECT patient_id AS \"{unit}\", x FROM '{tmp_path / 'visits.parquet'}'"
+    duckdb.execute(f"COPY ({rows}) TO '{copy}'")
+    table = replace(declaration.tables[0], source=copy, unit=unit)
+
+    assert 50 == suggest_limits(replace(declaration, tables=(table,)), share="1%").suggested
+
+
 def test_counts_are_charged_once(declaration: Declaration) -> None:
     """The cost is in the declared ledger, and repeating the suggestion is free."""
     first = suggest_limits(declaration, share="1%")

@@ -65,8 +65,9 @@ def suggest_limits(
     curator = open_declared(replace(declaration, tables=tables))
     answer = curator.sql(_count_people(chosen), confirm=confirm, **price)
     ends = answer.interval_rows(CONFIDENCE)
+    limit_name = answer.columns[0]
     people = {
-        int(row["limit_"]): clear_count(row["people"], end["people_low"])
+        int(row[limit_name]): clear_count(row["people"], end["people_low"])
         for row, end in zip(answer.rows, ends, strict=True)
     }
     limits = estimate_losses([people.get(limit, 0.0) for limit in (*LIMITS, MAX_COUNTED_ROWS)])
@@ -125,11 +126,14 @@ def _find_table(declaration: Declaration, name: str | None) -> Table:
 def _count_people(table: Table) -> str:
     """Return the query that counts people by their number of rows."""
     unit, name = _quote(str(table.unit)), _quote(table.name)
-    cases = " ".join(f"WHEN n <= {limit} THEN {limit}" for limit in LIMITS)
+    # The unit's column cannot be grouped by, so no other name may equal its name.
+    is_taken = str(table.unit).lower() in ("n", "limit_")
+    rows, found = ("row_count", "row_limit") if is_taken else ("n", "limit_")
+    cases = " ".join(f"WHEN {rows} <= {limit} THEN {limit}" for limit in LIMITS)
     return (  # declared names, quoted
-        f"SELECT CASE {cases} ELSE {MAX_COUNTED_ROWS} END AS limit_, COUNT(*) AS people "  # noqa: S608
-        f"FROM (SELECT {unit}, COUNT(*) AS n FROM {name} GROUP BY {unit}) AS units "
-        "GROUP BY limit_ ORDER BY limit_"
+        f"SELECT CASE {cases} ELSE {MAX_COUNTED_ROWS} END AS {found}, COUNT(*) AS people "  # noqa: S608
+        f"FROM (SELECT {unit}, COUNT(*) AS {rows} FROM {name} GROUP BY {unit}) AS units "
+        f"GROUP BY {found} ORDER BY {found}"
     )
 
 
