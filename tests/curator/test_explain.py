@@ -38,7 +38,7 @@ SAID = {
         "range from 0 to 5,000",
         "for a group of 1,000 rows: m about ±",
     ],
-    "SELECT note, SUM(cost) AS s FROM visits GROUP BY note": ["undeclared", "one total"],
+    "SELECT note, SUM(cost) AS s FROM visits GROUP BY note": ["undeclared", "the total"],
     "SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward HAVING COUNT(*) > 1 ORDER BY n LIMIT 1": [
         "HAVING, ORDER BY, and LIMIT apply to the noisy answer"
     ],
@@ -57,7 +57,7 @@ SAID = {
     "SELECT COUNT(DISTINCT patient), VARIANCE(cost) FROM visits": [
         "count of units",
         "squares",
-        "together",
+        "totals",
     ],
 }
 

@@ -150,8 +150,8 @@ def _describe_protection(loss: dict[str, Any], ledger: dict[str, Any]) -> Iterat
         "spent, no further query is answered."
     )
     yield (
-        f"Protected is the contribution of {loss['privacy_unit'].lower()}. If several of these are "
-        "yours, each is protected separately, so your protection is weaker."
+        f"This protects {loss['privacy_unit'].lower()}. If you have several of these, each is "
+        "protected separately, so your protection is weaker."
     )
 
 

@@ -267,7 +267,7 @@ def _describe_neighbors(declaration: Declaration) -> str:
     ]
     return (
         f"Neighboring datasets differ in one unit, whose rows in all tables {change} "
-        f"({declaration.neighbours.value}). At most, a unit contributes to one answer from "
+        f"({declaration.neighbours.value}). Limits on what a unit contributes to one answer: "
         f"{', '.join(limits)}."
     )
 

@@ -156,7 +156,7 @@ def _explain_noise(plan: Plan) -> Iterator[str]:
         return
     law = MECHANISMS[plan.noise.mechanism]
     count = len(plan.totals)
-    totals = "one total" if count == 1 else f"{count} totals together"
+    totals = "the total" if count == 1 else f"the {count} totals"
     each = " of each group" if plan.query.keys else ""
     yield f"{law[0].upper()}{law[1:]} is added to {totals}{each}."
 
