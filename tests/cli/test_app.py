@@ -275,6 +275,17 @@ def test_terminal_codes_in_a_query_are_escaped(here: Path) -> None:
     assert "\x1b[2J" not in shown.stderr
 
 
+def test_init_warns_of_a_row_in_place_of_names(here: Path) -> None:
+    """Without a line of names, the first row would end up in the declaration."""
+    Path("bare.csv").write_text("Ann,34,2020-01-31\nBob,35,2020-02-01\n")
+    Path("wide.csv").write_text("person,2023,2024\n1,5,6\n2,7,8\n")
+
+    assert "look like values: 34, 2020-01-31" in " ".join(
+        run("init", "bare.csv", "--config", "bare.toml").output.split()
+    )
+    assert "look like values" not in run("init", "wide.csv", "--config", "wide.toml").output
+
+
 def test_init_check_and_ask(here: Path) -> None:
     """A draft leads to an answer: complete the open lines, check, and run a query."""
     assert 0 == run("init", "visits.csv", "--config", "new.toml").exit_code

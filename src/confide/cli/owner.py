@@ -21,7 +21,7 @@ from confide.errors import BadDeclaration, Fault
 from confide.execution.pricing import Pricing
 from confide.intake.check import CheckFinding, inspect_table
 from confide.intake.convert import convert_csv
-from confide.intake.csv_types import KINDS, conversion_hint, guess_formats
+from confide.intake.csv_types import KINDS, conversion_hint, find_odd_titles, guess_formats
 from confide.intake.draft import DraftColumn, DraftTable, draft_toml, name_table
 from confide.intake.interview import complete_draft
 from confide.intake.limits import suggest_limits
@@ -55,6 +55,7 @@ def draft_declaration(
         tables.append(_draft_table(source, [table.name for table in tables], config))
     for path, table in zip(map(Path, data), tables, strict=True):
         if path.suffix.lower() == ".csv":
+            _warn_of_values(console, path, table)
             _advise_conversion(console, path, table)
     text = complete_draft(tables, _ask(console)) if interactive else draft_toml(tables)
     try:
@@ -95,6 +96,20 @@ def _ask(console: Console) -> Callable[[str, str], str]:
         return console.input(Text(shown)).strip() or default
 
     return ask
+
+
+def _warn_of_values(console: Console, path: Path, table: DraftTable) -> None:
+    """Print a warning if the first line of a file may be a row, whose values become names."""
+    found = find_odd_titles(table.columns)
+    if found:
+        # Privacy: analysts see the names of columns, and the draft contains them.
+        listed = ", ".join(map(plain, found[:3]))
+        print_message(
+            console,
+            f"Some column names of {path.name} look like values: {listed}. If its "
+            "first line is a row, delete the draft and add a line of names above that row.",
+            style="yellow",
+        )
 
 
 def _advise_conversion(console: Console, path: Path, table: DraftTable) -> None:

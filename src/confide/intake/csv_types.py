@@ -8,7 +8,7 @@
 import csv
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -27,6 +27,7 @@ __all__ = [
     "conversion_hint",
     "find_delimiter",
     "find_format",
+    "find_odd_titles",
     "guess_formats",
     "is_missing",
     "read_cells",
@@ -87,6 +88,10 @@ FORMATS: Final = tuple(
 )
 
 
+YEAR: Final = re.compile(r"(?:19|20)\d\d")
+"""Names of columns in tables with one column per year."""
+
+
 def find_format(cells: Sequence[str]) -> CellFormat:
     """Return the narrowest format that nearly all nonempty cells have.
 
@@ -142,6 +147,15 @@ def _is_row(titles: Sequence[str]) -> bool:
     formats = {find_format([title]) for title in titles} - {CellFormat.EMPTY}
     names = {CellFormat.BOOL, CellFormat.TEXT}  # a column may be named y or n
     return bool(formats) and not formats & names
+
+
+def find_odd_titles(titles: Iterable[str]) -> list[str]:
+    """Return the column names that look like values: numbers or dates, except years.
+
+    >>> find_odd_titles(["Ann", "34", "2020-01-31", "2024", "y"])
+    ['34', '2020-01-31']
+    """
+    return [one for one in titles if not YEAR.fullmatch(one.strip()) and _is_row([one])]
 
 
 def _cast(kind: str) -> Callable[[str], str]:
