@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from confide.curator import Curator
-from confide.declare import Budget, Category, Column, Date, Int, PublicTable, Table
+from confide.declare import Budget, Category, Column, Date, Int, PublicTable, Table, Text
 from confide.declare.columns import MAX_INT64
 from confide.errors import BadDeclaration
 
@@ -221,3 +221,12 @@ def test_a_file_whose_name_is_a_pattern_is_refused(name: str, tmp_path: Path) ->
         Curator(
             [Table("v", tmp_path / name, unit="pid", columns={"v": Int(0, 1)})], budget=Budget(1)
         )
+
+
+def test_split_part_reads_a_limited_part_of_a_long_string() -> None:
+    """One person's string with millions of separators does not make a query slower."""
+    rows = pa.table({"pid": [1, 2], "v": ["-" * 9_999 + "a-b", "a" * 10_001]})
+    is_whole = "LENGTH(SPLIT_PART(v, '-', 1)) > 10000"
+
+    assert {False: 2} == count_by(rows, Text(), is_whole)
+    assert {False: 1, True: 1} == count_by(rows, Text(max_length=20_000), is_whole)

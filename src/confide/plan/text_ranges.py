@@ -27,7 +27,7 @@ Parts = Sequence[Range]
 Rule = Callable[[Parts, Sequence[Expression]], Range]
 
 MAX_OPERAND_LENGTH: Final = 10_000
-"""How many characters CONCAT and REPLACE read of a string whose length has no known bound."""
+"""How many characters CONCAT, REPLACE, and SPLIT_PART read of a string of unknown length."""
 MAX_KNOWN: Final = 10_000
 MAX_SPELLED: Final = 1_000
 """The maximum number of integers or dates whose strings are listed."""

@@ -40,7 +40,8 @@ from confide.plan.text_ranges import MAX_OPERAND_LENGTH, SPACES, length_range
 __all__ = ["Emitter"]
 
 SAFE_INT: Final = 2**53
-LENGTHENING_FUNCTIONS: Final = frozenset({Function.CONCAT, Function.REPLACE})
+COSTLY_FUNCTIONS: Final = frozenset({Function.CONCAT, Function.REPLACE, Function.SPLIT_PART})
+"""Functions that read at most `MAX_OPERAND_LENGTH` characters of a string of unknown length."""
 FIRST_POSITION: Final = {Function.ROUND: 1, Function.SUBSTR: 1, Function.SPLIT_PART: 2}
 """The index of the first argument that is a position or a number of digits."""
 OVERFLOWING: Final = frozenset(
@@ -98,7 +99,7 @@ class Emitter:
         found = self.finder.find(expression)
         as_doubles = expression.kind is Kind.FLOAT or not _is_exact_as_double(found)
         parts = [self.emit(argument) for argument in arguments]
-        if function in LENGTHENING_FUNCTIONS:
+        if function in COSTLY_FUNCTIONS:
             parts = [
                 self._shorten(part, argument)
                 for part, argument in zip(parts, arguments, strict=True)
@@ -133,9 +134,10 @@ class Emitter:
                 return cast(sql.Null(), "VARCHAR")
 
     def _shorten(self, text: Sql, argument: Expression) -> Sql:
-        """Return an operand of CONCAT or REPLACE, cut unless its length has a known bound.
+        """Return an argument of a costly function, cut unless its length has a known bound.
 
-        # Privacy: without a limit, a few long strings of one person could fill an engine's memory.
+        # Privacy: without a limit, a few long strings of one person could fill an engine's memory,
+        # or, if they have many separators, make a query measurably slower.
         """
         if math.isfinite(length_range(self.finder.find(argument)).high):
             return text
