@@ -27,6 +27,7 @@ from confide.declare import (
     PublicTable,
     Table,
     Text,
+    Timestamp,
 )
 from confide.engines import open_engine
 from confide.engines.postgres.engine import PostgreSQL
@@ -561,6 +562,21 @@ INSERT INTO people SELECT gen_random_uuid(), x % 100, (ARRAY['glad', 'sad'])[1 +
     x / 3.0, x % 2 = 0, 'infinity', '-infinity', '2020-01-01 23:30-01', 'A', '{}'
 FROM generate_series(1, 40) AS x;
 """
+
+
+def test_a_date_too_late_for_a_timestamp_is_clipped(warehouse: Warehouse) -> None:
+    """A date of the year 5,000,000 in one row does not make queries of a timestamp fail."""
+    with warehouse.connect() as connection:
+        connection.execute(
+            "CREATE TABLE days AS SELECT * FROM (VALUES (1, date '2019-04-14'), "
+            "(2, date '5000000-01-01')) AS v (pid, d)"
+        )
+    columns = {"d": Timestamp("2019-01-01", "2021-12-31")}
+    table = Table("p", warehouse.at("days"), unit="pid", columns=columns)
+    text = "SELECT YEAR(d) AS y, COUNT(*) AS n FROM p GROUP BY y"
+    answer = Curator([table], budget=Budget(10**9)).sql(text, epsilon=10**6)
+
+    assert [(2019, 1), (2020, 0), (2021, 1)] == [tuple(row.values()) for row in answer.rows]
 
 
 def test_every_type_is_read(warehouse: Warehouse) -> None:

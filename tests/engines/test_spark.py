@@ -23,7 +23,18 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from confide.curator import Curator
-from confide.declare import Budget, Catalog, Category, Date, Float, Int, PublicTable, Table, Text
+from confide.declare import (
+    Budget,
+    Catalog,
+    Category,
+    Date,
+    Float,
+    Int,
+    PublicTable,
+    Table,
+    Text,
+    Timestamp,
+)
 from confide.engines import open_engine
 from confide.engines.spark import session
 from confide.engines.spark.engine import SETTINGS
@@ -136,6 +147,19 @@ def test_timestamps_without_a_zone_become_dates(spark: Spark) -> None:
     )
 
     assert [(29, 2)] == [row for row in found if row[1]]
+
+
+def test_a_date_too_late_for_a_timestamp_is_clipped(spark: Spark) -> None:
+    """A date of the year 4,900,000 in one row does not make queries of a timestamp fail."""
+    rows = spark.session.sql(
+        "SELECT pid, DATE_FROM_UNIX_DATE(day) AS at "
+        "FROM VALUES (1, 18000), (2, 1800000000) AS t(pid, day)"
+    )
+    declared = declare(rows, columns={"at": Timestamp("2019-01-01", "2021-12-31")})
+    text = "SELECT YEAR(at) AS y, COUNT(*) AS n FROM t GROUP BY y"
+    answer = Curator([declared], budget=MUCH).sql(text, epsilon=1e9)
+
+    assert [(2019, 1), (2020, 0), (2021, 1)] == [tuple(row.values()) for row in answer.rows]
 
 
 def test_strings_are_compared_by_their_bytes(spark: Spark) -> None:

@@ -28,7 +28,7 @@ from confide.engines.postgres.types import (
     text_to_integer,
     text_to_timestamp,
 )
-from confide.engines.sql.builders import Sql, call, case, cast, number
+from confide.engines.sql.builders import Sql, call, case, cast, date_to_timestamp, number
 from confide.engines.sql.contribution_bounding import sort_once
 from confide.engines.sql.dialect import FINITE, Dialect, is_double, is_integer, is_text, type_of
 from confide.engines.sql.row_hash import MASK, digested
@@ -432,7 +432,7 @@ CASTS: Final[Mapping[sql.DType | None, Casts]] = {
     T.DATE: {T.VARCHAR: text_to_date},
     T.TIMESTAMP: {
         T.VARCHAR: text_to_timestamp,
-        T.DATE: lambda value: cast(value, "TIMESTAMP"),
+        T.DATE: date_to_timestamp,
     },
 }
 """Functions that cast a value and never fail, by the target type and the type of the value.

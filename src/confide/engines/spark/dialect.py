@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlglot import expressions as sql
 
-from confide.engines.sql.builders import Sql, call
+from confide.engines.sql.builders import Sql, call, date_to_timestamp
 from confide.engines.sql.contribution_bounding import sort_once
 from confide.engines.sql.dialect import (
     DAY,
@@ -110,6 +110,8 @@ def _try_cast(node: Any) -> Sql | None:
         return READERS[kind](value)
     if is_double(value) and kind in WRITERS:
         return WRITERS[kind](value)
+    if kind is T.TIMESTAMP and type_of(value) is T.DATE:
+        return date_to_timestamp(value)
     # Spark rejects a cast between dates and numbers before it reads a row.
     is_impossible = T.DATE in (kind, type_of(value)) and kind not in (T.VARCHAR, T.TIMESTAMP)
     return sql.Cast(this=sql.Null() if is_impossible else value, to=node.to)

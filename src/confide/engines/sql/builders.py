@@ -24,6 +24,7 @@ __all__ = [
     "clamp_to",
     "clamped",
     "column",
+    "date_to_timestamp",
     "finite",
     "is_known",
     "label",
@@ -113,6 +114,14 @@ def valid_date(value: Sql) -> Sql:
     moved = call("LEAST", call("GREATEST", value, cast(before, "DATE")), cast(after, "DATE"))
     inside = sql.Nullif(this=moved, expression=cast(before.copy(), "DATE"))
     return sql.Nullif(this=inside, expression=cast(after.copy(), "DATE"))
+
+
+def date_to_timestamp(value: Sql) -> Sql:
+    """Return a date as a timestamp; dates outside the years 1 to 9999 are clamped to them.
+
+    # Privacy: without this, one date that is too late for a timestamp would make queries fail.
+    """
+    return cast(clamp_to(value, literal(date.min), literal(date.max)), "TIMESTAMP")
 
 
 def finite(value: Sql) -> Sql:
