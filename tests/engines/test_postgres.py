@@ -110,8 +110,8 @@ def test_a_draft_has_the_names_and_types_of_the_database(
         "[tables.visits]",
         f'source = "{address}"',
         '# cost = { type = "float", low = LOW, high = HIGH }',
-        '# day = { type = "date", low = YYYY-MM-DD, high = YYYY-MM-DD }',
-        '# z = { type = "TYPE" }  # int, float, category, text, bool, or date',
+        '# day = { type = "timestamp", low = YYYY-MM-DD, high = YYYY-MM-DD }',
+        '# z = { type = "TYPE" }  # int, float, category, text, bool, date, timestamp',
     }
 
     assert expected <= set(draft.splitlines())

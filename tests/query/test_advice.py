@@ -74,7 +74,6 @@ ADVICE = [
     ),
     ("SELECT SUM(ward) FROM visits", "SUM(ward)", "GROUP BY x"),
     ("SELECT COUNT(*), SUM(age), COUNT(*) FROM visits", "COUNT(*)", "Two columns are called"),
-    ("SELECT SUM(CAST(age AS DECIMAL(9, 2))) FROM visits", None, "use DOUBLE"),
 ]
 
 
